@@ -313,6 +313,7 @@ for ko in rdma_cm.ko rdma_ucm.ko; do
 	[ ! -r "$modules/$ko" ] || cp "$modules/$ko" "$share/aligned/"
 done
 {
+	echo "$top" >"$share/top"
 	printf 'vm_kver=%q\nvm_top=%q\nvm_cwd=%q\nvm_timeout=%q\nvm_shell=%q\n' \
 		"$kver" "$top" "$PWD" "$timeout" "$shell"
 	[ -z "$shell" ] || printf 'vm_stty=%q\nvm_term=%q\n' \
@@ -321,7 +322,7 @@ done
 [ $# -eq 0 ] || printf '%q ' "$@" >"$share/command"
 
 make_initramfs "$run/initramfs.img" "$here/init" virtio_pci virtio_console \
-	9pnet_virtio 9p overlay
+	9pnet_virtio 9p overlay configfs
 
 fs()	# fs TAG PATH [OPTION]
 {
