@@ -1,32 +1,75 @@
 # SPDX-License-Identifier: GPL-2.0
 #
-# Each target is one script; `make help` prints the comments behind `##`.
+# Each target is a script or two; "make help" prints the comments behind "##"
+# and the variables:
 #
-# KVER=	the kernel to build for and to test with; default: the newest
-#	linux-image-6.12.*-amd64 that apt offers
-# T=	names of selftests, default all
-# DEBUG=1	selftests on a debug kernel
-# V=1	show each compiler call
+#: KVER=V	the kernel to build for and to test with; default: the newest
+#:	linux-image-6.12.*-amd64 that apt offers
+#: T=NAMES	run only these selftests
+#: DEBUG=1	run the selftests on a kernel with debug options
+#: DESTDIR=D	install below D
+#: V=1	show each compiler call
 
 .DELETE_ON_ERROR:
+.NOTPARALLEL:
 .DEFAULT_GOAL := build
 
-export KVER DEBUG T V
+export KVER T DEBUG DESTDIR V
 
-build: ## Build rdma_cm.ko and rdma_ucm.ko into build/KVER/ (the default)
+build: ## build rdma_cm.ko and rdma_ucm.ko into build/KVER/ (the default)
 	@scripts/build.sh
 
-image: ## Fetch KVER's kernel image for the test machine into build/cache/
-	@scripts/image.sh
+demo: deps build image ## the main job, stock and aligned side by side, in a VM
+	@tools/demo/demo.sh
 
-help: ## Show this list
-	@sed -nE 's/^([a-z_.-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 31
-	@sed -nE 's/^# ([A-Z]+=.*)/  \1/p; s/^#\t(.*)/\t\1/p' Makefile | expand -t 2,16
+check: deps ## run every test; results are kept in build/results/ as TAP
+	@scripts/check.sh
 
-clean: ## Remove what was built, keep the downloads
+bench: ## run the benchmarks (not there yet)
+	@echo "rdma-align: the benchmarks are not there yet" >&2; exit 2
+
+series: ## export the patches for git am into build/series/
+	@scripts/series.sh
+
+abi: build image ## compare exports and struct layout with the distribution's modules
+	@scripts/abi.sh
+
+lint: ## run the static checks
+	@scripts/lint.sh
+
+selftest: build image ## run the selftests in the VM, T=names of some, DEBUG=1
+	@tools/testing/vm/run-selftests.sh
+
+test-build: ## test the build system itself
+	@scripts/test-build.sh
+
+vm: build image ## an interactive shell in the test VM
+	@tools/testing/vm/vm.sh --shell
+
+install: build ## install into DESTDIR/lib/modules/KVER/updates
+	@scripts/install.sh
+
+uninstall: ## remove what install installed
+	@scripts/install.sh --uninstall
+
+deps: ## install what build, VM and tests need (apt, root)
+	@scripts/deps.sh
+
+image: ## unpack the distribution's kernel for the VM into build/cache/
+	@scripts/image.sh >/dev/null
+
+compile_commands.json: build ## write it into build/, for clangd and the like
+	@scripts/compile-commands.sh
+
+help: ## show this list
+	@sed -nE 's/^([a-z_.-]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 30
+	@sed -nE 's/^#: ?/  /p' Makefile | expand -t 16,30
+
+clean: ## remove what was built, keep the downloads
 	@scripts/clean.sh
 
-distclean: ## Remove everything that was generated
-	@rm -rf build
+distclean: ## remove everything that was generated
+	@scripts/clean.sh --all
 
-.PHONY: build image help clean distclean
+.PHONY: build demo check bench series abi lint selftest test-build vm install \
+	uninstall deps image compile_commands.json help clean distclean

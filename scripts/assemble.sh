@@ -14,11 +14,14 @@ core=drivers/infiniband/core
 
 resolve_kernel
 patches=$top/patches/$series
+shopt -s nullglob
+hooks=("$patches"/*.patch)
+shopt -u nullglob
 
 # The files that the patches touch, each once. New files are not in base.
 patched_files()
 {
-	cat /dev/null "$patches"/*.patch 2>/dev/null |
+	cat /dev/null "${hooks[@]}" |
 		sed -nE 's|^--- a/([^[:space:]]+).*|\1|p' | sort -u
 }
 
@@ -66,8 +69,7 @@ apply_patches()
 
 	log=$(mktemp) || die "cannot write to ${TMPDIR:-/tmp}"
 	cleanup_paths+=("$log")
-	for p in "$patches"/*.patch; do
-		[[ -e $p ]] || continue
+	for p in "${hooks[@]}"; do
 		if ! patch -d "$tmp" -p1 --fuzz=0 --no-backup-if-mismatch \
 		     --batch --forward <"$p" >"$log" 2>&1; then
 			no_space && die "no space left on the disk of $build"

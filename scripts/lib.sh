@@ -17,6 +17,8 @@ build=${BUILD:-$top/build}
 cache=$build/cache
 arch=amd64
 export LC_ALL=C
+# The kernel's make must not take ours for its parent.
+unset MAKEFLAGS MFLAGS MAKELEVEL
 
 say() { printf 'rdma-align: %s\n' "$*" >&2; }
 
@@ -50,6 +52,9 @@ cleanup()
 	((${#cleanup_paths[@]} == 0)) || rm -rf -- "${cleanup_paths[@]}"
 }
 
+# Functions and subshells too. A caller of a script that has said why it failed
+# adds "|| exit 1", so that one failure is told once.
+set -E
 trap 'on_error $LINENO' ERR
 trap cleanup EXIT
 trap 'exit 130' INT
@@ -69,10 +74,12 @@ try()
 		rm -f -- "$log"
 		return 0
 	fi
-	if no_space || grep -q 'No space left on device' "$log"; then
-		die "no space left on the disk of $build"
-	fi
 	last=$(grep -v '^[[:space:]]*$' "$log" | tail -n 1 || true)
+	if no_space || grep -q 'No space left on device' "$log"; then
+		last=full
+	fi
+	rm -f -- "$log"
+	[[ $last != full ]] || die "no space left on the disk of $build"
 	die "$what${last:+ ($last)}"
 }
 
@@ -186,4 +193,78 @@ fetch_deb()
 	deb=$(find "$3" -maxdepth 1 -name "${1}_*.deb" -print -quit)
 	[[ -n $deb ]] || die "cannot download $1 $2"
 	printf '%s' "$deb"
+}
+
+# --- results as TAP ----------------------------------------------------------
+
+# tap_begin NAME: results go to stdout and to build/results/NAME.tap. The plan
+# comes last, so that a run that was cut short is a failed one.
+tap_begin()
+{
+	tap_count=0
+	tap_failed=0
+	tap_file=$build/results/$1.tap
+	try "cannot create $build/results" mkdir -p "$build/results"
+	rm -f -- "$tap_file"
+	tap_line "TAP version 13"
+}
+
+tap_line()
+{
+	printf '%s\n' "$*"
+	printf '%s\n' "$*" >>"$tap_file"
+}
+
+# tap_note: stdin, as comments.
+tap_note()
+{
+	local line
+
+	while IFS= read -r line; do
+		tap_line "# $line"
+	done
+}
+
+# tap_result STATUS NAME [FILE]: FILE's text explains a failure.
+tap_result()
+{
+	local ok=ok
+
+	tap_count=$((tap_count + 1))
+	if (($1)); then
+		ok="not ok"
+		tap_failed=$((tap_failed + 1))
+	fi
+	tap_line "$ok $tap_count - $2"
+	if (($1)) && [[ -s ${3:-} ]]; then
+		head -n 60 "$3" | tap_note
+	fi
+}
+
+# tap_check NAME COMMAND...: one line; what the command prints explains a "not ok".
+tap_check()
+{
+	local name=$1 status=0
+
+	shift
+	tap_why=${tap_why:-$(mktemp)} || die "cannot write to ${TMPDIR:-/tmp}"
+	cleanup_paths+=("$tap_why")
+	"$@" >"$tap_why" 2>&1 || status=1
+	tap_result "$status" "$name" "$tap_why"
+}
+
+tap_skip()
+{
+	tap_count=$((tap_count + 1))
+	tap_line "ok $tap_count - $1 # SKIP $2"
+}
+
+# Ends the script.
+tap_end()
+{
+	tap_line "1..$tap_count"
+	if ((tap_failed)); then
+		die "$tap_failed of $tap_count checks failed (see ${tap_file#"$PWD"/})"
+	fi
+	exit 0
 }
