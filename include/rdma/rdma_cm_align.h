@@ -10,12 +10,44 @@
 #ifndef _RDMA_CM_ALIGN_H
 #define _RDMA_CM_ALIGN_H
 
+#include <linux/errno.h>
 #include <uapi/rdma/rdma_cm_align.h>
 
 struct rdma_cm_id;
 
+#if IS_ENABLED(CONFIG_INFINIBAND_RDMACM_ALIGN)
+
 int rdma_set_ha_mode(struct rdma_cm_id *id, u32 mode);
 int rdma_set_ha_delays(struct rdma_cm_id *id, u32 downdelay_ms, u32 updelay_ms);
+
+/* For rdma_ucm. */
+int rdma_set_ha_option(struct rdma_cm_id *id, int optname, const void *optval,
+		       size_t optlen);
 void rdma_ha_event_done(struct rdma_cm_id *id, bool read);
+
+#else
+
+static inline int rdma_set_ha_mode(struct rdma_cm_id *id, u32 mode)
+{
+	return -ENOSYS;
+}
+
+static inline int rdma_set_ha_delays(struct rdma_cm_id *id, u32 downdelay_ms,
+				     u32 updelay_ms)
+{
+	return -ENOSYS;
+}
+
+static inline int rdma_set_ha_option(struct rdma_cm_id *id, int optname,
+				     const void *optval, size_t optlen)
+{
+	return -ENOSYS;
+}
+
+static inline void rdma_ha_event_done(struct rdma_cm_id *id, bool read)
+{
+}
+
+#endif
 
 #endif /* _RDMA_CM_ALIGN_H */
