@@ -37,8 +37,8 @@ compile()
 {
 	local log=$out/build.log obj=$out/src/drivers/infiniband/core
 
-	if ! make -C "$headers" M="$obj" V="${V:-0}" modules \
-	     -j "$(nproc)" 2>&1 | tee "$log" | sed '/^make\[/d' >&2; then
+	if ! make --no-print-directory -C "$headers" M="$obj" V="${V:-0}" modules \
+	     -j "$(nproc)" 2>&1 | tee "$log" | sed '/^make.*ing directory/d' >&2; then
 		if no_space || grep -q 'No space left on device' "$log"; then
 			die "no space left on the disk of $build"
 		fi
@@ -68,7 +68,7 @@ source=$(scripts/source.sh) || exit 1
 lock "$kver"
 want=$(inputs | sha256sum | cut -d' ' -f1)
 if up_to_date; then
-	say "build/$kver/rdma_cm.ko and rdma_ucm.ko are up to date"
+	say "${out#"$top"/}/rdma_cm.ko and rdma_ucm.ko are up to date"
 	exit 0
 fi
 
@@ -82,4 +82,4 @@ scripts/assemble.sh "$source" "$out/src" || exit 1
 compile
 publish
 rm -f "$out/.building"
-say "built build/$kver/rdma_cm.ko and rdma_ucm.ko"
+say "built ${out#"$top"/}/rdma_cm.ko and rdma_ucm.ko"

@@ -84,9 +84,18 @@ run_codespell()
 
 # --- C -----------------------------------------------------------------------
 
+# checkpatch leaves a cache where it runs: not in the repository.
 run_checkpatch()
 {
-	perl "$source/scripts/checkpatch.pl" --strict --show-types --terse --no-summary "$@"
+	(cd "$lint/checkpatch" && perl "$source/scripts/checkpatch.pl" --strict \
+		--show-types --terse --no-summary "$@")
+}
+
+prepare_checkpatch()
+{
+	rm -rf "$lint/checkpatch"
+	try "cannot create $lint" mkdir -p "$lint/checkpatch"
+	ln -s "$top"/* "$top/.checkpatch.conf" "$lint/checkpatch/"
 }
 
 # Some rules do not fit some files.
@@ -193,6 +202,7 @@ fi
 if have codespell "codespell"; then
 	tap_check "codespell" run_codespell
 fi
+prepare_checkpatch
 for f in $(matching '^(drivers|include|compat|tools)/.*\.[ch]$'); do
 	tap_check "checkpatch --strict $f" check_file "$f"
 done

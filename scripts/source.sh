@@ -22,35 +22,29 @@ wanted=(
 	scripts/spelling.txt
 )
 
-# The tarball on stdout.
-tarball()
+# Sets $tarball, after a download if need be.
+find_tarball()
 {
 	local installed deb pkg=linux-source-$series
 
 	if [[ -n ${SOURCE_TARBALL:-} ]]; then
 		[[ -r $SOURCE_TARBALL ]] || die "cannot read SOURCE_TARBALL=$SOURCE_TARBALL"
-		cat "$SOURCE_TARBALL"
+		tarball=$SOURCE_TARBALL
 		return
 	fi
 	installed=$(dpkg-query -W -f '${db:Status-Status} ${Version}' "$pkg" \
 		    2>/dev/null) || true
-	if [[ $installed == "installed $debver" && -r /usr/src/$pkg.tar.xz ]]; then
-		cat "/usr/src/$pkg.tar.xz"
-		return
-	fi
+	tarball=/usr/src/$pkg.tar.xz
+	[[ $installed != "installed $debver" || ! -r $tarball ]] || return 0
 	if [[ $installed == installed\ * ]]; then
 		say "$pkg ${installed#installed } is installed, KVER=$kver needs $debver"
 	fi
+	try "cannot create $tmp" mkdir "$tmp/.download"
 	deb=$(fetch_deb "$pkg" "$debver" "$tmp/.download") || exit 1
-	dpkg-deb --fsys-tarfile "$deb" | tar -xO "./usr/src/$pkg.tar.xz"
-}
-
-unpack()
-{
-	mkdir "$tmp/.download"
-	tarball | tar -x -I 'xz -T0' -C "$tmp" --strip-components=1 \
-		--wildcards --no-wildcards-match-slash "${wanted[@]/#/linux-source-*/}"
-	rm -rf "$tmp/.download"
+	say "unpacking $pkg $debver"
+	try "cannot unpack $pkg" dpkg-deb --vextract "$deb" "$tmp/.download" >/dev/null
+	rm -f "$deb"
+	tarball=$tmp/.download/usr/src/$pkg.tar.xz
 }
 
 # A tarball of another kernel must not be patched, whatever it was called.
@@ -71,17 +65,13 @@ if [[ -n ${SOURCE_TARBALL:-} ]]; then
 fi
 lock "linux-source-$series"
 if [[ ! -d $dir ]]; then
-	say "unpacking the RDMA core of linux-source-$series $debver"
 	new_dir "$dir"
-	log=$(mktemp) || die "cannot write to ${TMPDIR:-/tmp}"
-	cleanup_paths+=("$log")
-	if ! unpack 2> >(tee "$log" | grep '^rdma-align:' >&2); then
-		if no_space || grep -q 'No space left on device' "$log"; then
-			die "no space left on the disk of $build"
-		fi
-		grep -q '^rdma-align:' "$log" && exit 1
-		die "cannot unpack linux-source-$series ($(tail -n 1 "$log"))"
-	fi
+	find_tarball
+	say "taking the RDMA core out of ${tarball##*/} ($debver)"
+	try "cannot unpack ${tarball##*/}" tar -x -I 'xz -T0' -f "$tarball" \
+		-C "$tmp" --strip-components=1 --wildcards \
+		--no-wildcards-match-slash "${wanted[@]/#/linux-source-*/}"
+	rm -rf "$tmp/.download"
 	check_version
 	publish_dir "$dir"
 fi
