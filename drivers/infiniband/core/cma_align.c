@@ -1073,6 +1073,8 @@ static bool cma_align_next_report(struct rdma_id_private *id_priv,
 	if (tell) {
 		cma_align_fill_event(&report->ev, path, align, reason);
 		cma_align_damp_report(path, get_jiffies_64());
+	} else {
+		trace_cm_align_suppress(id_priv, path->state, reason);
 	}
 unlock:
 	spin_unlock_irqrestore(&anet->lock, flags);
@@ -1507,30 +1509,30 @@ static void cma_align_collect_all(struct cma_align_net *anet)
 /* Wait until what was marked can be seen, then find the paths concerned. */
 static void cma_align_collect(struct cma_align_net *anet)
 {
-	struct cma_align_marks *marks = &anet->taken;
+	struct cma_align_marks marks;
 	unsigned long flags;
 	int i;
 
 	spin_lock_irqsave(&anet->lock, flags);
-	*marks = anet->marks;
+	marks = anet->marks;
 	memset(&anet->marks, 0, sizeof(anet->marks));
 	spin_unlock_irqrestore(&anet->lock, flags);
 
-	if (marks->wait_rtnl) {
+	if (marks.wait_rtnl) {
 		rtnl_lock();
 		rtnl_unlock();
 	}
-	if (marks->wait_rcu)
+	if (marks.wait_rcu)
 		synchronize_rcu();
 
-	if (marks->all) {
+	if (marks.all) {
 		cma_align_collect_all(anet);
 		return;
 	}
-	for (i = 0; i < marks->nr_ranges; i++)
-		cma_align_collect_range(anet, &marks->ranges[i]);
-	for (i = 0; i < marks->nr_tags; i++)
-		cma_align_collect_tag(anet, marks->tags[i]);
+	for (i = 0; i < marks.nr_ranges; i++)
+		cma_align_collect_range(anet, &marks.ranges[i]);
+	for (i = 0; i < marks.nr_tags; i++)
+		cma_align_collect_tag(anet, marks.tags[i]);
 }
 
 /* Paths whose delay has passed are looked at again before they are told. */
@@ -1620,6 +1622,9 @@ static void cma_align_release(struct cma_align_net *anet,
 		id_priv = container_of(align, struct rdma_id_private, align);
 		if (cma_align_id_verdict(align, path->state) != align->verdict)
 			cma_align_queue_id(id_priv);
+		else
+			trace_cm_align_suppress(id_priv, path->state,
+						path->reason);
 		cma_align_breathe(anet, &n, flags);
 	}
 }

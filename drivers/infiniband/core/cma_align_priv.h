@@ -383,7 +383,6 @@ enum cma_align_visible {
  * @fib_registered: Worker only. Likewise the next three.
  * @nexthop_registered: ...
  * @global_held: ...
- * @taken: The marks that the worker works on.
  * @registering: The FIB notifier replays; ignore it.
  * @exiting: The netns goes away.
  * @fib_nb: ...
@@ -413,7 +412,6 @@ struct cma_align_net {
 	bool			global_held;
 	bool			registering;
 	bool			exiting;
-	struct cma_align_marks	taken;
 	struct notifier_block	fib_nb;
 	struct notifier_block	nexthop_nb;
 	struct list_head	item;

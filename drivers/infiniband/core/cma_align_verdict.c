@@ -80,9 +80,7 @@ static u32 cma_align_holder(struct net *net, const struct in6_addr *addr,
 		if (ndev && !ipv6_chk_addr(net, addr, ndev, 1))
 			ndev = NULL;
 	} else if (ipv6_mod_enabled()) {
-		for_each_netdev_rcu(net, ndev)
-			if (ipv6_chk_addr(net, addr, ndev, 1))
-				break;
+		ndev = ipv6_dev_find(net, addr, NULL);
 	}
 	if (ndev)
 		holder = ndev->ifindex;
@@ -643,11 +641,8 @@ static int cma_align_look_pinned(struct cma_align_net *anet,
 	const struct cma_align_key *key = &path->key;
 	struct net *net = anet->net;
 	struct cma_align_hop hop;
-	u32 holder;
 	int ret;
 
-	holder = cma_align_holder(net, &key->src, key->ifindex);
-	view->dest.ifindex = holder;
 	view->route = CMA_ALIGN_ROUTE_OWN;
 	view->own_route = true;
 	view->route_ifindex = key->ifindex;
@@ -736,11 +731,10 @@ static void cma_align_look_dest(struct cma_align_net *anet,
 	struct cma_align_hop hop;
 	u32 ifindex = view->dest.ifindex;
 
-	if (!ifindex) {
-		view->dest.rdma_dev = RDMA_ALIGN_NO_RDMA_DEV;
-		view->dest.port = 0;
+	if (key->pinned)
+		ifindex = cma_align_holder(anet->net, &key->src, key->ifindex);
+	if (!ifindex)
 		return;
-	}
 	/* An id that is not pinned takes the source that goes with the route. */
 	if (!key->pinned && key->kind == CMA_ALIGN_ACTIVE &&
 	    !cma_align_lookup(anet->net, key, NULL, 0, &hop))
