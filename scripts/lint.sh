@@ -103,9 +103,8 @@ checkpatch_exceptions()
 {
 	case $1 in
 	tools/*)
-		# User space: no __printf(), PRIu64 is inttypes.h's, and ENOSYS
-		# is what a kernel without the feature answers.
-		echo --ignore PREFER_DEFINED_ATTRIBUTE_MACRO,CAMELCASE,ENOSYS ;;
+		# User space: no __printf(), and PRIu64 is inttypes.h's.
+		echo --ignore PREFER_DEFINED_ATTRIBUTE_MACRO,CAMELCASE ;;
 	*_trace.h)
 		# The form of trace events in the whole kernel.
 		echo --ignore OPEN_ENDED_LINE,PARENTHESIS_ALIGNMENT,SPACING ;;
