@@ -450,7 +450,7 @@ static int cma_align_nexthop_event(struct notifier_block *nb,
 #define CMA_ALIGN_IB_MARKS	16
 
 static struct {
-	spinlock_t	lock;
+	spinlock_t	lock;	/* protects the others */
 	u64		tags[CMA_ALIGN_IB_MARKS];
 	unsigned int	nr;
 	bool		all;

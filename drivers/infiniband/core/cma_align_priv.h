@@ -112,6 +112,7 @@ enum cma_align_kind {
  * @pinned: The ULP bound it.
  * @gateway: It was reached through a gateway.
  * @ll_known: @ll is valid.
+ * @reserved: 0.
  * @addr_checked: @src must be on the netdevice. Always so for RoCE, whose GIDs
  *	are the netdevice's addresses.
  *
@@ -292,7 +293,7 @@ struct cma_align_damp {
  * @reason: enum rdma_align_reason, when not aligned.
  * @settling: How often a passing state was looked at again.
  * @level: Damping when @state was entered.
- * @looked: It was looked at at least once.
+ * @looked: There was a look.
  * @dirty: It must be looked at.
  * @nexthop_known: @nexthop is valid.
  * @ll_known: @ll is valid.
@@ -393,7 +394,7 @@ enum cma_align_visible {
  */
 struct cma_align_net {
 	struct net		*net;
-	spinlock_t		lock;
+	spinlock_t		lock;	/* see above */
 	struct rb_root		paths;
 	struct rb_root		tags;
 	struct rb_root		damps;
@@ -429,6 +430,13 @@ static inline bool cma_align_is_v4(const struct in6_addr *addr)
 /* cma_align.c */
 struct cma_align_net *cma_align_net(struct net *net);
 void cma_align_queue_net(struct cma_align_net *anet);
+
+/* cma_align_param.c */
+extern bool cma_align_ha_passive;
+extern bool cma_align_ha_sticky;
+extern unsigned int cma_align_ha_downdelay;
+extern unsigned int cma_align_ha_updelay;
+u8 cma_align_default_mode(const struct rdma_id_private *id_priv);
 
 /* cma_align_index.c; all need cma_align_net.lock */
 int cma_align_key_cmp(const struct cma_align_key *a,

@@ -174,45 +174,53 @@ static int cma_align_lookup(struct net *net, const struct cma_align_key *key,
 	return 0;
 }
 
+static bool cma_align_route_by4(struct net *net,
+				const struct cma_align_key *key,
+				const struct in6_addr *src, u32 ifindex)
+{
+	struct flowi4 fl4 = {
+		.daddr = cma_align_v4(&key->dst),
+		.saddr = src ? cma_align_v4(src) : 0,
+		.flowi4_oif = ifindex,
+	};
+	struct fib_result res;
+	bool found;
+
+	rcu_read_lock();
+	found = !fib_lookup(net, &fl4, &res, 0) && res.type == RTN_UNICAST;
+	rcu_read_unlock();
+	return found;
+}
+
+static bool cma_align_route_by6(struct net *net,
+				const struct cma_align_key *key,
+				const struct in6_addr *src, u32 ifindex)
+{
+	struct rt6_info *rt;
+	bool found;
+
+	if (!ipv6_mod_enabled())
+		return false;
+	rt = rt6_lookup(net, &key->dst, src, ifindex, NULL, RT6_LOOKUP_F_IFACE);
+	if (!rt)
+		return false;
+	found = rt->dst.dev->ifindex == ifindex && !rt->dst.error &&
+		!(rt->rt6i_flags & (RTF_REJECT | RTF_LOCAL));
+	ip6_rt_put(rt);
+	return found;
+}
+
 /*
  * Does some route to the destination leave by this netdevice? The output
  * lookups cannot tell: with a netdevice given IPv4 assumes that the destination
  * is on link where it finds no route, and IPv6 answers with another netdevice.
- *
- * Return: 1: yes, 0: no, negative: no answer.
  */
-static int cma_align_route_by(struct net *net, const struct cma_align_key *key,
-			      const struct in6_addr *src, u32 ifindex)
+static bool cma_align_route_by(struct net *net, const struct cma_align_key *key,
+			       const struct in6_addr *src, u32 ifindex)
 {
-	if (key->family == AF_INET) {
-		struct flowi4 fl4 = {
-			.daddr = cma_align_v4(&key->dst),
-			.saddr = src ? cma_align_v4(src) : 0,
-			.flowi4_oif = ifindex,
-		};
-		struct fib_result res;
-		int ret;
-
-		rcu_read_lock();
-		ret = fib_lookup(net, &fl4, &res, 0);
-		ret = !ret && res.type == RTN_UNICAST;
-		rcu_read_unlock();
-		return ret;
-	} else {
-		struct rt6_info *rt;
-		int ret;
-
-		if (!ipv6_mod_enabled())
-			return 0;
-		rt = rt6_lookup(net, &key->dst, src, ifindex, NULL,
-				RT6_LOOKUP_F_IFACE);
-		if (!rt)
-			return 0;
-		ret = rt->dst.dev->ifindex == ifindex && !rt->dst.error &&
-		      !(rt->rt6i_flags & (RTF_REJECT | RTF_LOCAL));
-		ip6_rt_put(rt);
-		return ret;
-	}
+	return key->family == AF_INET ?
+	       cma_align_route_by4(net, key, src, ifindex) :
+	       cma_align_route_by6(net, key, src, ifindex);
 }
 
 /**
@@ -647,8 +655,8 @@ static int cma_align_look_pinned(struct cma_align_net *anet,
 	view->own_route = true;
 	view->route_ifindex = key->ifindex;
 
-	ret = cma_align_route_by(net, key, &key->src, key->ifindex);
-	if (!ret && (key->gateway || key->family == AF_INET6)) {
+	if ((key->gateway || key->family == AF_INET6) &&
+	    !cma_align_route_by(net, key, &key->src, key->ifindex)) {
 		ret = cma_align_lookup(net, key, &key->src, key->ifindex, &hop);
 		if (cma_align_no_answer(ret))
 			return ret;
@@ -715,10 +723,7 @@ static int cma_align_look_unpinned(struct cma_align_net *anet,
 		return 0;
 	}
 	view->route = CMA_ALIGN_ROUTE_OTHER;
-	ret = cma_align_route_by(net, key, src, own);
-	if (ret < 0)
-		return ret;
-	view->own_route = ret;
+	view->own_route = cma_align_route_by(net, key, src, own);
 	return 0;
 }
 
