@@ -1,0 +1,214 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# The next hop of an id is reached at another link-layer address: on-link in
+# the self loop, and behind a gateway. See lib.sh for the topologies.
+#
+# Stock rdma_cm answers the change of an on-link neighbour with UNREACHABLE and
+# knows nothing of gateways. With a mode there is one report and no more.
+
+# shellcheck source-path=SCRIPTDIR source=lib.sh
+. "$(dirname "$0")/lib.sh"
+
+TEST_LIST='
+on_link			46	1: an on-link peer at another link-layer address: superseded, NEIGHBOUR; no UNREACHABLE
+on_link_restored	46	2, RESTORED: back at the old link-layer address
+not_valid		46	1: a stale, failed or missing neighbour is no misalignment
+gateway_moved		46	1: the gateway takes another link-layer address: NEIGHBOUR; R49
+gateway_entry		46	1: the neighbour entry of the gateway changes: NEIGHBOUR, and RESTORED
+peer_moved		46	1: the peer behind the gateway takes another one: silent; R49
+twin_known		46	1: another gateway at the same link-layer address: silent
+twin_unknown		46	1: the same, when it has to be asked for
+other_known		46	1: another gateway at another link-layer address: superseded, NEIGHBOUR; R49
+other_unknown		46	1: the same, when it has to be asked for
+other_silent		4	1: another gateway that does not answer: no verdict, silent
+updelay			4	3: NEIGHBOUR waits for updelay
+sticky			4	2, STICKY: NEIGHBOUR is not told, LINK is
+teardown		46	2, mode 2: DISCONNECTED; TIMEWAIT_EXIT
+'
+
+script_setup()
+{
+	need_align
+	need_modules macvlan
+	selfloop_create && gateway_create
+}
+
+FOREIGN=02:00:00:00:00:99
+
+# know NEIGHBOUR LLADDR NETDEV
+know()
+{
+	run ipf neigh replace "$1" lladdr "$2" dev "$3" nud reachable
+}
+
+on_link()
+{
+	selfloop
+	connect c1 mode align "$SHORT"
+	know "$SERVICE" "$FOREIGN" "$C0"
+	expect_report c1 NEIGHBOUR none "$C0" "$C0"
+	expect_silence c1
+}
+
+on_link_restored()
+{
+	selfloop
+	connect c1 mode align+restored "$SHORT"
+	know "$SERVICE" "$FOREIGN" "$C0"
+	expect_report c1 NEIGHBOUR none "$C0" "$C0"
+	know "$SERVICE" "$(lladdr "$S0")" "$C0"
+	expect_report c1 NEIGHBOUR restored "$C0" "$C0"
+	expect_silence c1
+	traffic c1 10
+}
+
+not_valid()
+{
+	selfloop
+	connect c1 mode align "$SHORT"
+	run ipf neigh replace "$SERVICE" lladdr "$(lladdr "$S0")" dev "$C0" nud stale
+	expect_silence c1
+	run ipf neigh del "$SERVICE" dev "$C0"
+	expect_silence c1
+	# Asked for and not answered: a failed entry.
+	run ip link set "$S0" arp off
+	defer ip link set "$S0" arp on
+	ipf neigh replace "$SERVICE" dev "$C0" nud failed
+	expect_silence c1
+	run ip link set "$S0" arp on
+	expect_still_watched c1
+}
+
+gateway_moved()
+{
+	local old new
+
+	gateway
+	old=$(gw_lladdr "$G0")
+	connect c1 mode align "$SHORT"
+	traffic c1 10
+	printf -v new '02:00:00:00:%02x:%02x' $((RANDOM % 256)) $((RANDOM % 256))
+	run ip -n "$GW" link set "$G0" address "$new"
+	defer ip -n "$GW" link set "$G0" address "$old"
+	# It tells its neighbours itself, once; a datagram asks again.
+	ping -c 1 -W 1 -I "$GC" "$GATEWAY" >/dev/null 2>&1 || true
+	expect_report c1 NEIGHBOUR none "$GC" "$GC"
+	expect_silence c1
+}
+
+gateway_entry()
+{
+	local old
+
+	gateway
+	old=$(gw_lladdr "$G0")
+	connect c1 mode align+restored "$SHORT"
+	know "$GATEWAY" "$FOREIGN" "$GC"
+	expect_report c1 NEIGHBOUR none "$GC" "$GC"
+	know "$GATEWAY" "$old" "$GC"
+	expect_report c1 NEIGHBOUR restored "$GC" "$GC"
+}
+
+expect_gateway_watched()
+{
+	know "$GATEWAY" "$FOREIGN" "$GC"
+	expect_report "$1" NEIGHBOUR none "$GC" "$GC"
+}
+
+peer_moved()
+{
+	gateway
+	connect c1 mode align "$SHORT"
+	run ip -n "$GW" "-$FAMILY" neigh replace "$SERVICE" lladdr "$FOREIGN" dev "$G1" nud reachable
+	expect_silence c1
+	# Nor when this host has an entry for the peer itself.
+	know "$SERVICE" "$FOREIGN" "$GC"
+	expect_silence c1
+	expect_gateway_watched c1
+}
+
+twin_known()
+{
+	gateway
+	connect c1 mode align "$SHORT"
+	know "$TWIN" "$(gw_lladdr "$G0")" "$GC"
+	route_via "$TWIN"
+	expect_silence c1
+	know "$TWIN" "$FOREIGN" "$GC"
+	expect_report c1 NEIGHBOUR none "$GC" "$GC"
+}
+
+twin_unknown()
+{
+	gateway
+	connect c1 mode align "$SHORT"
+	route_via "$TWIN"
+	QUIET_MS=$((QUIET_MS + 2000)) expect_silence c1
+	traffic c1 10
+	know "$TWIN" "$FOREIGN" "$GC"
+	expect_report c1 NEIGHBOUR none "$GC" "$GC"
+}
+
+other_known()
+{
+	gateway
+	connect c1 mode align+restored "$SHORT"
+	know "$OTHER" "$(gw_lladdr "$GM")" "$GC"
+	route_via "$OTHER"
+	expect_report c1 NEIGHBOUR none "$GC" "$GC"
+	route_via "$GATEWAY"
+	expect_report c1 NEIGHBOUR restored "$GC" "$GC"
+}
+
+other_unknown()
+{
+	gateway
+	connect c1 mode align "$SHORT"
+	route_via "$OTHER"
+	expect_report c1 NEIGHBOUR none "$GC" "$GC"
+	expect_silence c1
+}
+
+# Nobody has this address.
+other_silent()
+{
+	gateway
+	connect c1 mode align "$SHORT"
+	route_via "${GATEWAY%254}251"
+	QUIET_MS=5000 expect_silence c1
+	know "${GATEWAY%254}251" "$FOREIGN" "$GC"
+	expect_report c1 NEIGHBOUR none "$GC" "$GC"
+}
+
+updelay()
+{
+	selfloop
+	connect c1 mode align downdelay 0 updelay 2500
+	stamp
+	know "$SERVICE" "$FOREIGN" "$C0"
+	expect_report c1 NEIGHBOUR none "$C0" "$C0"
+	expect_after 2500
+}
+
+sticky()
+{
+	selfloop
+	connect c1 mode align+sticky "$SHORT"
+	know "$SERVICE" "$FOREIGN" "$C0"
+	expect_silence c1
+	run ip link set "$C0" down
+	expect_report c1 LINK down "$C0" none
+}
+
+teardown()
+{
+	selfloop
+	connect c1 mode teardown "$SHORT"
+	know "$SERVICE" "$FOREIGN" "$C0"
+	expect_event c1 DISCONNECTED status=0
+	know "$SERVICE" "$(lladdr "$S0")" "$C0"
+	expect_event c1 TIMEWAIT_EXIT status=0
+}
+
+run_tests "$@"
