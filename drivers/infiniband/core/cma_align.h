@@ -112,8 +112,9 @@ void cma_align_destroy_unlock(struct rdma_id_private *id_priv);
 bool cma_align_exch_disconnect(struct rdma_id_private *id_priv);
 const struct ib_gid_attr *cma_align_find_port(struct rdma_dev_addr *dev_addr,
 					      struct sockaddr *src);
-void cma_align_for_each_device(void (*fn)(struct ib_device *device,
-					  struct cma_align_dev *dev));
+typedef void (*cma_align_device_fn)(struct ib_device *device,
+				    struct cma_align_dev *dev);
+void cma_align_for_each_device(cma_align_device_fn fn);
 
 /* The hooks. See each function. */
 int cma_align_init(void);
