@@ -21,7 +21,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 top=$(cd "$here/../../.." && pwd -P)
-build=${VM_BUILD:-$top/build}
+build=${BUILD:-$top/build}
 # shellcheck source=tools/testing/vm/splat.sh
 . "$here/splat.sh"
 
@@ -289,6 +289,9 @@ choose_accel()
 run=$(mktemp -d "${TMPDIR:-/tmp}/vm.XXXXXX") || die "cannot create a temporary directory"
 if [ -z "$out" ]; then
 	mkdir -p "$build/vm"
+	# Of failed runs keep the last ones.
+	find "$build/vm" -maxdepth 1 -name 'run.*' -mmin +60 -printf '%T@ %p\n' |
+		sort -rn | tail -n +20 | cut -d' ' -f2- | xargs -r -d '\n' rm -rf
 	out_tmp=$(mktemp -d "$build/vm/run.XXXXXX")
 	chmod 755 "$out_tmp"
 	out=$out_tmp
