@@ -429,7 +429,47 @@ static inline bool cma_align_is_v4(const struct in6_addr *addr)
 
 /* cma_align.c */
 struct cma_align_net *cma_align_net(struct net *net);
+struct cma_align_net *cma_align_id_net(const struct rdma_id_private *id_priv);
 void cma_align_queue_net(struct cma_align_net *anet);
+void cma_align_queue_id(struct rdma_id_private *id_priv);
+void cma_align_deactivate(struct cma_align_net *anet);
+u16 cma_align_mode(const struct rdma_id_private *id_priv);
+
+/* cma_align_path.c; the first five and the due time need cma_align_net.lock */
+void cma_align_set_dirty(struct cma_align_net *anet,
+			 struct cma_align_path *path);
+void cma_align_clear_due(struct cma_align_net *anet,
+			 struct cma_align_path *path);
+void cma_align_set_due(struct cma_align_net *anet, struct cma_align_path *path,
+		       u64 when);
+void cma_align_rejudge_locked(struct cma_align_net *anet,
+			      struct cma_align_id *align);
+u64 cma_align_due(const struct cma_align_path *path,
+		  const struct cma_align_id *align, u64 now);
+void cma_align_put_path(struct cma_align_path *path);
+bool cma_align_is_passive(const struct rdma_id_private *id_priv);
+bool cma_align_linkable(const struct rdma_id_private *id_priv);
+void cma_align_link(struct rdma_id_private *id_priv);
+void cma_align_unlink(struct rdma_id_private *id_priv);
+
+/* cma_align_report.c */
+u8 cma_align_id_verdict(const struct cma_align_id *align, u8 state);
+bool cma_align_is_ud(const struct rdma_id_private *id_priv);
+void cma_align_id_work(struct work_struct *work);
+
+/* cma_align_work.c */
+void cma_align_net_work(struct work_struct *work);
+void cma_align_timer(struct timer_list *t);
+
+/* cma_align_damp.c; all need cma_align_net.lock */
+struct cma_align_damp *cma_align_damp_get(struct cma_align_net *anet,
+					  const struct in6_addr *dst,
+					  struct cma_align_damp **spare);
+void cma_align_damp_put(struct cma_align_net *anet,
+			struct cma_align_damp *damp);
+void cma_align_damp_report(struct cma_align_path *path, u64 now);
+u8 cma_align_damp_level(const struct cma_align_damp *damp, u64 now);
+u64 cma_align_delay(const struct cma_align_path *path, u64 now);
 
 /* cma_align_param.c */
 extern bool cma_align_ha_passive;

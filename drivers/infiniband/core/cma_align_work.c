@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
+/*
+ * RDMA_ALIGN_WITH_NETDEVICE: the worker of a netns.
+ *
+ * Takes the marks, waits until what they tell of can be seen, finds the paths
+ * concerned, looks at each, and releases the ids whose delay has passed. It holds
+ * nothing while it waits, and cma_align_net.lock for CMA_ALIGN_BATCH steps at most.
+ */
+
+#include <linux/rtnetlink.h>
+
+#include "cma_align_priv.h"
+#include "cma_align_trace.h"
+
+/* Paths or ids handled before the lock is dropped for a moment. */
+#define CMA_ALIGN_BATCH		64
+/* A passing state, or a stack that could not answer: look again after. */
+#define CMA_ALIGN_RETRY		(HZ / 50 ?: 1)
+/* Notifiers could not be registered: again after. */
+#define CMA_ALIGN_RETRY_LATE	(HZ / 10 ?: 1)
+
+/* Unlock for a moment after each batch. */
+static bool cma_align_breathe(struct cma_align_net *anet, unsigned int *n,
+			      unsigned long *flags)
+{
+	if (++*n % CMA_ALIGN_BATCH)
+		return false;
+	spin_unlock_irqrestore(&anet->lock, *flags);
+	cond_resched();
+	spin_lock_irqsave(&anet->lock, *flags);
+	return true;
+}
+
+static void cma_align_collect_range(struct cma_align_net *anet,
+				    const struct cma_align_range *range)
+{
+	bool v4 = cma_align_is_v4(&range->first);
+	struct cma_align_path *path;
+	struct cma_align_key key;
+	unsigned long flags;
+	unsigned int n = 0;
+
+	spin_lock_irqsave(&anet->lock, flags);
+	path = cma_align_index_first(anet, &range->first);
+	while (path && memcmp(&path->key.dst, &range->last,
+			      sizeof(range->last)) <= 0) {
+		/* An IPv6 prefix may span the mapped IPv4 addresses. */
+		if (v4 == cma_align_is_v4(&path->key.dst))
+			cma_align_set_dirty(anet, path);
+		key = path->key;
+		if (cma_align_breathe(anet, &n, &flags))
+			path = cma_align_index_after(anet, &key);
+		else
+			path = cma_align_index_next(path);
+	}
+	spin_unlock_irqrestore(&anet->lock, flags);
+}
+
+static void cma_align_collect_tag(struct cma_align_net *anet, u64 tag)
+{
+	struct cma_align_path *path = NULL;
+	unsigned long flags;
+	unsigned int n = 0;
+
+	spin_lock_irqsave(&anet->lock, flags);
+	while ((path = cma_align_index_tagged(anet, tag, path))) {
+		cma_align_set_dirty(anet, path);
+		cma_align_breathe(anet, &n, &flags);
+	}
+	spin_unlock_irqrestore(&anet->lock, flags);
+}
+
+static void cma_align_collect_all(struct cma_align_net *anet)
+{
+	static const struct in6_addr first;
+	struct cma_align_path *path;
+	struct cma_align_key key;
+	unsigned long flags;
+	unsigned int n = 0;
+
+	spin_lock_irqsave(&anet->lock, flags);
+	path = cma_align_index_first(anet, &first);
+	while (path) {
+		cma_align_set_dirty(anet, path);
+		key = path->key;
+		if (cma_align_breathe(anet, &n, &flags))
+			path = cma_align_index_after(anet, &key);
+		else
+			path = cma_align_index_next(path);
+	}
+	spin_unlock_irqrestore(&anet->lock, flags);
+}
+
+/* Wait until what was marked can be seen, then find the paths concerned. */
+static void cma_align_collect(struct cma_align_net *anet)
+{
+	struct cma_align_marks marks;
+	unsigned long flags;
+	int i;
+
+	spin_lock_irqsave(&anet->lock, flags);
+	marks = anet->marks;
+	memset(&anet->marks, 0, sizeof(anet->marks));
+	spin_unlock_irqrestore(&anet->lock, flags);
+
+	if (marks.wait_rtnl) {
+		rtnl_lock();
+		rtnl_unlock();
+	}
+	if (marks.wait_rcu)
+		synchronize_rcu();
+
+	if (marks.all) {
+		cma_align_collect_all(anet);
+		return;
+	}
+	for (i = 0; i < marks.nr_ranges; i++)
+		cma_align_collect_range(anet, &marks.ranges[i]);
+	for (i = 0; i < marks.nr_tags; i++)
+		cma_align_collect_tag(anet, marks.tags[i]);
+}
+
+/* Paths whose delay has passed are looked at again before they are told. */
+static void cma_align_collect_due(struct cma_align_net *anet)
+{
+	struct timerqueue_node *due;
+	struct cma_align_path *path;
+	unsigned long flags;
+	unsigned int n = 0;
+
+	spin_lock_irqsave(&anet->lock, flags);
+	while ((due = timerqueue_getnext(&anet->due)) &&
+	       time_after_eq64(get_jiffies_64(), (u64)due->expires)) {
+		path = container_of(due, struct cma_align_path, due);
+		timerqueue_del(&anet->due, due);
+		cma_align_set_dirty(anet, path);
+		cma_align_breathe(anet, &n, &flags);
+	}
+	spin_unlock_irqrestore(&anet->lock, flags);
+}
+
+/* Take over what the look has shown. */
+static void cma_align_update(struct cma_align_net *anet,
+			     struct cma_align_path *path,
+			     const struct cma_align_view *view)
+{
+	struct cma_align_verdict verdict = cma_align_judge(view);
+	u8 old_state = path->state;
+
+	lockdep_assert_held(&anet->lock);
+	path->looked = true;
+	path->settling = 0;
+	path->dest = view->dest;
+	path->reason = verdict.reason;
+	if (view->has_nexthop && view->adopt_nexthop) {
+		path->nexthop = view->nexthop;
+		path->nexthop_known = true;
+	}
+	if (view->adopt_ll) {
+		memcpy(path->ll, view->ll, sizeof(path->ll));
+		path->ll_known = true;
+	}
+	cma_align_index_retag(anet, path, CMA_ALIGN_TAG_ROUTE,
+			      view->route_ifindex ?
+			      cma_align_tag(CMA_ALIGN_TAG_ROUTE,
+					    view->route_ifindex) : 0);
+	cma_align_index_retag(anet, path, CMA_ALIGN_TAG_NEXTHOP,
+			      view->has_nexthop ?
+			      cma_align_nexthop_tag(path->key.route_ifindex,
+						    &view->nexthop) : 0);
+	if (verdict.state == old_state)
+		return;
+
+	path->state = verdict.state;
+	path->since = get_jiffies_64();
+	path->changes++;
+	path->incident = anet->incident;
+	path->level = cma_align_damp_level(path->damp, path->since);
+	list_splice_tail_init(&path->calm, &path->pending);
+	trace_cm_align_verdict(path, old_state);
+}
+
+/*
+ * Ids whose delay has passed get their work queued, in the order in which they
+ * became pending; the path is due again for the first of the others.
+ */
+static void cma_align_release(struct cma_align_net *anet,
+			      struct cma_align_path *path, unsigned long *flags)
+{
+	struct rdma_id_private *id_priv;
+	struct cma_align_id *align;
+	unsigned int n = 0;
+	u64 now, due;
+
+	lockdep_assert_held(&anet->lock);
+	while ((align = list_first_entry_or_null(&path->pending,
+						 struct cma_align_id, item))) {
+		now = get_jiffies_64();
+		due = cma_align_due(path, align, now);
+		if (cma_align_id_verdict(align, path->state) !=
+		    align->verdict && due > now) {
+			cma_align_set_due(anet, path, due);
+			break;
+		}
+		list_move_tail(&align->item, &path->calm);
+		align->released = path->changes + 1;
+		id_priv = container_of(align, struct rdma_id_private, align);
+		if (cma_align_id_verdict(align, path->state) != align->verdict)
+			cma_align_queue_id(id_priv);
+		else
+			trace_cm_align_suppress(id_priv, path->state,
+						path->reason);
+		cma_align_breathe(anet, &n, flags);
+	}
+}
+
+static void cma_align_look_at(struct cma_align_net *anet,
+			      struct cma_align_path *path)
+{
+	struct cma_align_view view;
+	unsigned long flags;
+	int ret;
+
+	ret = cma_align_look(anet, path, &view);
+	spin_lock_irqsave(&anet->lock, flags);
+	if (!path->nr_ids)
+		goto out;
+	cma_align_clear_due(anet, path);
+	if (ret) {
+		if (ret == -EAGAIN)
+			path->settling++;
+		cma_align_set_due(anet, path,
+				  get_jiffies_64() + CMA_ALIGN_RETRY);
+		goto out;
+	}
+	cma_align_update(anet, path, &view);
+	cma_align_release(anet, path, &flags);
+out:
+	spin_unlock_irqrestore(&anet->lock, flags);
+}
+
+static void cma_align_look_at_dirty(struct cma_align_net *anet)
+{
+	struct cma_align_path *path;
+	unsigned long flags;
+
+	for (;;) {
+		spin_lock_irqsave(&anet->lock, flags);
+		path = list_first_entry_or_null(&anet->dirty,
+						struct cma_align_path,
+						dirty_item);
+		if (path) {
+			list_del_init(&path->dirty_item);
+			path->dirty = false;
+			refcount_inc(&path->refs);
+		}
+		spin_unlock_irqrestore(&anet->lock, flags);
+		if (!path)
+			return;
+		cma_align_look_at(anet, path);
+		cma_align_put_path(path);
+		cond_resched();
+	}
+}
+
+static void cma_align_arm_timer(struct cma_align_net *anet, bool retry)
+{
+	u64 now = get_jiffies_64(), when = U64_MAX;
+	struct timerqueue_node *due;
+	unsigned long flags;
+
+	if (retry)
+		when = now + CMA_ALIGN_RETRY_LATE;
+	spin_lock_irqsave(&anet->lock, flags);
+	due = timerqueue_getnext(&anet->due);
+	if (due)
+		when = min_t(u64, when, due->expires);
+	if (when != U64_MAX && !anet->exiting)
+		mod_timer(&anet->timer,
+			  jiffies + (when > now ? when - now : 0));
+	spin_unlock_irqrestore(&anet->lock, flags);
+}
+
+void cma_align_timer(struct timer_list *t)
+{
+	struct cma_align_net *anet = from_timer(anet, t, timer);
+
+	cma_align_queue_net(anet);
+}
+
+void cma_align_net_work(struct work_struct *work)
+{
+	struct cma_align_net *anet =
+		container_of(work, struct cma_align_net, work);
+	bool retry = false;
+
+	if (!atomic_read(&anet->users)) {
+		cma_align_ignore(anet);
+		cma_align_deactivate(anet);
+		return;
+	}
+	/* Until the routes can be heard of, look at every path now and then. */
+	if (cma_align_listen_to(anet)) {
+		cma_align_mark_all(anet, CMA_ALIGN_VISIBLE_NOW);
+		retry = true;
+	}
+	cma_align_collect(anet);
+	cma_align_collect_due(anet);
+	cma_align_look_at_dirty(anet);
+	cma_align_arm_timer(anet, retry);
+}
