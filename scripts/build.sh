@@ -78,8 +78,14 @@ rm -f "$out/.stamp" "${modules[@]/#/$out/}"
 [[ ! -e $out/.building ]] || rm -rf "$out/src"
 try "cannot write to $out" touch "$out/.building"
 say "building rdma_cm.ko and rdma_ucm.ko for $kver"
-scripts/assemble.sh "$source" "$out/src" || exit 1
-compile
+while :; do
+	scripts/assemble.sh "$source" "$out/src" || exit 1
+	compile
+	now=$(inputs | sha256sum | cut -d' ' -f1)
+	[[ $now != "$want" ]] || break
+	want=$now
+	say "the sources changed meanwhile: building again"
+done
 publish
 rm -f "$out/.building"
 say "built ${out#"$top"/}/rdma_cm.ko and rdma_ucm.ko"

@@ -162,7 +162,10 @@ resolve_kernel()
 	[[ -d $top/patches/$series ]] ||
 		die "kernel $series of KVER=$kver is not supported (supported:" \
 		    "$(cd "$top/patches" && echo *))"
-	if [[ -n ${KDIR:-} ]]; then
+	# Asking apt is slow; a calling script has done it.
+	if [[ ${RDMA_ALIGN_DEBVER:-} == "$kver "* ]]; then
+		debver=${RDMA_ALIGN_DEBVER#* }
+	elif [[ -n ${KDIR:-} ]]; then
 		debver=$(apt-cache madison "linux-source-$series" 2>/dev/null |
 			 sed -nE "s/^[^|]*\| *($upstream-[^ ]*) .*/\1/p" |
 			 sort -rV | sed -n 1p) || true
@@ -175,7 +178,7 @@ resolve_kernel()
 	# shellcheck disable=SC2034 # read by the scripts that source this file
 	out=$build/$kver
 	# What this script calls must mean the same kernel.
-	export KVER=$kver
+	export KVER=$kver RDMA_ALIGN_DEBVER="$kver $debver"
 }
 
 # fetch_deb PACKAGE VERSION DIR: download into DIR, print the file's name.
