@@ -24,12 +24,29 @@ u8 cma_align_id_verdict(const struct cma_align_id *align, u8 state)
 	return state;
 }
 
+bool cma_align_is_ud(const struct rdma_id_private *id_priv)
+{
+	return id_priv->id.qp_type == IB_QPT_UD;
+}
+
+/* What is misaligned is not reported, but ended. */
+static bool cma_align_tears_down(const struct rdma_id_private *id_priv)
+{
+	const struct cma_align_id *align = &id_priv->align;
+
+	return (align->mode & RDMA_HA_MODE_MASK) ==
+	       RDMA_ALIGN_WITH_NETDEVICE_TEARDOWN &&
+	       align->established && !cma_align_is_ud(id_priv);
+}
+
 /* ESTABLISHED or the ULP's answer will bring it up again. */
 static bool cma_align_must_wait(const struct rdma_id_private *id_priv, u8 state)
 {
 	const struct cma_align_id *align = &id_priv->align;
 
-	if (align->accepting || READ_ONCE(align->unread))
+	if (align->accepting)
+		return true;
+	if (READ_ONCE(align->unread) && !cma_align_tears_down(id_priv))
 		return true;
 	return !align->explicit && !align->established &&
 	       READ_ONCE(id_priv->state) != RDMA_CM_LISTEN &&
@@ -127,11 +144,6 @@ unlock:
 	return tell;
 }
 
-bool cma_align_is_ud(const struct rdma_id_private *id_priv)
-{
-	return id_priv->id.qp_type == IB_QPT_UD;
-}
-
 static int cma_align_notify(struct rdma_id_private *id_priv,
 			    struct cma_align_report *report)
 {
@@ -204,10 +216,8 @@ static int cma_align_deliver(struct rdma_id_private *id_priv)
 		return 0;
 	if (!cma_align_next_report(id_priv, &report))
 		return 0;
-	if ((align->mode & RDMA_HA_MODE_MASK) ==
-	    RDMA_ALIGN_WITH_NETDEVICE_TEARDOWN &&
-	    align->established && !cma_align_is_ud(id_priv) &&
-	    align->verdict != CMA_ALIGN_ALIGNED)
+	if (align->verdict != CMA_ALIGN_ALIGNED &&
+	    cma_align_tears_down(id_priv))
 		return cma_align_teardown(id_priv, &report);
 	return cma_align_notify(id_priv, &report);
 }
