@@ -100,7 +100,7 @@ void cma_align_damp_put(struct cma_align_net *anet,
 	anet->nr_unused_damps++;
 	if (!damp->last)
 		cma_align_damp_free(anet, damp);
-	cma_align_damp_purge(anet, get_jiffies_64());
+	cma_align_damp_purge(anet, cma_align_now());
 }
 
 /* A destination was reported. One incident counts once. */

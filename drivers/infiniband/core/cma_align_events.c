@@ -52,7 +52,7 @@ static LIST_HEAD(cma_align_nets);
 
 static void cma_align_marked(struct cma_align_net *anet, unsigned int visible)
 {
-	u64 now = get_jiffies_64();
+	u64 now = cma_align_now();
 
 	lockdep_assert_held(&anet->lock);
 	if (visible & CMA_ALIGN_VISIBLE_RTNL)

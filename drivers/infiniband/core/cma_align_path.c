@@ -68,7 +68,7 @@ void cma_align_rejudge_locked(struct cma_align_net *anet,
 	struct cma_align_path *path = align->path;
 
 	lockdep_assert_held(&anet->lock);
-	align->joined = get_jiffies_64();
+	align->joined = cma_align_now();
 	align->released = 0;
 	list_move_tail(&align->item, &path->pending);
 	cma_align_set_dirty(anet, path);
@@ -230,7 +230,7 @@ static void cma_align_init_path(struct cma_align_net *anet,
 
 	path->netns = anet->net->ns.inum;
 	path->cma_dev = id_priv->cma_dev;
-	path->since = get_jiffies_64();
+	path->since = cma_align_now();
 	path->dest.rdma_dev = RDMA_ALIGN_NO_RDMA_DEV;
 	path->ll_known = key->ll_known;
 	memcpy(path->ll, key->ll, sizeof(path->ll));
@@ -323,7 +323,7 @@ void cma_align_link(struct rdma_id_private *id_priv)
 		align->joined = max(align->joined, align->path->since);
 		cma_align_unlink_locked(anet, align);
 	} else {
-		align->joined = get_jiffies_64();
+		align->joined = cma_align_now();
 	}
 	align->path = path;
 	align->seq -= path->changes;

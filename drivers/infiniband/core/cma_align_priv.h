@@ -49,6 +49,7 @@
 
 #include <linux/if_infiniband.h>
 #include <linux/in6.h>
+#include <linux/jiffies.h>
 #include <linux/rbtree.h>
 #include <linux/refcount.h>
 #include <linux/spinlock.h>
@@ -426,6 +427,16 @@ static inline bool cma_align_is_v4(const struct in6_addr *addr)
 {
 	return ipv6_addr_v4mapped(addr);
 }
+
+/* The clock of all delays, in jiffies. A test may set it. */
+#if IS_ENABLED(CONFIG_INFINIBAND_RDMACM_ALIGN_KUNIT_TEST)
+u64 cma_align_now(void);
+#else
+static inline u64 cma_align_now(void)
+{
+	return get_jiffies_64();
+}
+#endif
 
 /* cma_align.c */
 struct cma_align_net *cma_align_net(struct net *net);

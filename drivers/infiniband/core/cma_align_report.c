@@ -135,7 +135,7 @@ static bool cma_align_next_report(struct rdma_id_private *id_priv,
 	}
 	if (tell) {
 		cma_align_fill_event(&report->ev, path, align, reason);
-		cma_align_damp_report(path, get_jiffies_64());
+		cma_align_damp_report(path, cma_align_now());
 	} else {
 		trace_cm_align_suppress(id_priv, path->state, reason);
 	}
@@ -174,7 +174,7 @@ static int cma_align_notify(struct rdma_id_private *id_priv,
 	align->verdict = report->old_verdict;
 	align->reported = report->old_reported;
 	if (align->path) {
-		align->joined = get_jiffies_64() + CMA_ALIGN_REPEAT;
+		align->joined = cma_align_now() + CMA_ALIGN_REPEAT;
 		align->released = 0;
 		list_move_tail(&align->item, &align->path->pending);
 		cma_align_set_due(anet, align->path, align->joined);

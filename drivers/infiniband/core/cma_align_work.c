@@ -130,7 +130,7 @@ static void cma_align_collect_due(struct cma_align_net *anet)
 
 	spin_lock_irqsave(&anet->lock, flags);
 	while ((due = timerqueue_getnext(&anet->due)) &&
-	       time_after_eq64(get_jiffies_64(), (u64)due->expires)) {
+	       time_after_eq64(cma_align_now(), (u64)due->expires)) {
 		path = container_of(due, struct cma_align_path, due);
 		timerqueue_del(&anet->due, due);
 		cma_align_set_dirty(anet, path);
@@ -172,7 +172,7 @@ static void cma_align_update(struct cma_align_net *anet,
 		return;
 
 	path->state = verdict.state;
-	path->since = get_jiffies_64();
+	path->since = cma_align_now();
 	path->changes++;
 	path->incident = anet->incident;
 	path->level = cma_align_damp_level(path->damp, path->since);
@@ -195,7 +195,7 @@ static void cma_align_release(struct cma_align_net *anet,
 	lockdep_assert_held(&anet->lock);
 	while ((align = list_first_entry_or_null(&path->pending,
 						 struct cma_align_id, item))) {
-		now = get_jiffies_64();
+		now = cma_align_now();
 		due = cma_align_due(path, align, now);
 		if (cma_align_id_verdict(align, path->state) !=
 		    align->verdict && due > now) {
@@ -230,7 +230,7 @@ static void cma_align_look_at(struct cma_align_net *anet,
 		if (ret == -EAGAIN)
 			path->settling++;
 		cma_align_set_due(anet, path,
-				  get_jiffies_64() + CMA_ALIGN_RETRY);
+				  cma_align_now() + CMA_ALIGN_RETRY);
 		goto out;
 	}
 	cma_align_update(anet, path, &view);
@@ -265,7 +265,7 @@ static void cma_align_look_at_dirty(struct cma_align_net *anet)
 
 static void cma_align_arm_timer(struct cma_align_net *anet, bool retry)
 {
-	u64 now = get_jiffies_64(), when = U64_MAX;
+	u64 now = cma_align_now(), when = U64_MAX;
 	struct timerqueue_node *due;
 	unsigned long flags;
 
