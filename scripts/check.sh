@@ -47,4 +47,4 @@ for p in "${parts[@]}"; do
 	tap_result "${p%% *}" "${p#* }" >/dev/null
 done
 (tap_end >/dev/null 2>&1) || true
-exec prove -e cat "$results"/*.tap
+exec prove -e cat "${results#"$top"/}"/*.tap

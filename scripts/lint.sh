@@ -76,10 +76,11 @@ scripts_of()
 	done
 }
 
+# iif: a word of "ip rule".
 run_codespell()
 {
 	matching . | grep -vE '^(LICENSES/|patches/.*/base$)|\.svg$' |
-		xargs -d '\n' codespell --ignore-words-list=inh,als,te
+		xargs -d '\n' codespell --ignore-words-list=iif,inh,als,te
 }
 
 # --- C -----------------------------------------------------------------------
