@@ -29,6 +29,7 @@
 #include <net/addrconf.h>
 #include <net/fib_notifier.h>
 #include <net/fib_rules.h>
+#include <net/inet_dscp.h>
 #include <net/ip6_fib.h>
 #include <net/ip_fib.h>
 #include <net/neighbour.h>
@@ -251,6 +252,25 @@ void __cma_align_netdev_event(struct net_device *ndev, unsigned long event)
 	cma_align_mark_dev(anet, ndev->ifindex, CMA_ALIGN_VISIBLE_RTNL);
 }
 
+/*
+ * IPv4 tells of a redirect by an update of the new gateway's entry, in which
+ * nothing changed. No path knows that gateway yet.
+ */
+static bool cma_align_is_redirect(const struct neighbour *neigh)
+{
+	struct in_device *in_dev;
+	bool ret;
+
+	if (neigh->tbl->family != AF_INET || READ_ONCE(neigh->dead) ||
+	    time_before(jiffies, READ_ONCE(neigh->updated) + 2))
+		return false;
+	rcu_read_lock();
+	in_dev = __in_dev_get_rcu(neigh->dev);
+	ret = in_dev && IN_DEV_RX_REDIRECTS(in_dev);
+	rcu_read_unlock();
+	return ret;
+}
+
 static void cma_align_neigh_update(const struct neighbour *neigh)
 {
 	struct cma_align_net *anet = cma_align_net(dev_net(neigh->dev));
@@ -265,6 +285,9 @@ static void cma_align_neigh_update(const struct neighbour *neigh)
 		nexthop = *(struct in6_addr *)neigh->primary_key;
 	else
 		return;
+	if (cma_align_is_redirect(neigh))
+		cma_align_mark_dev(anet, neigh->dev->ifindex,
+				   CMA_ALIGN_VISIBLE_NOW);
 	cma_align_mark_tag(anet, cma_align_nexthop_tag(neigh->dev->ifindex,
 						       &nexthop),
 			   CMA_ALIGN_VISIBLE_NOW);
@@ -403,6 +426,26 @@ static void cma_align_fib6(struct cma_align_net *anet, unsigned long event,
 }
 
 /*
+ * Of the routes to a prefix the kernel announces only the first, which is one
+ * with a TOS if there is any. What becomes of the one that rdma_cm uses is then
+ * not heard: the worker looks at the paths now and then.
+ */
+static bool cma_align_has_tos(unsigned long event,
+			      const struct fib_notifier_info *info)
+{
+	const struct fib_entry_notifier_info *entry =
+		container_of(info, struct fib_entry_notifier_info, info);
+
+	switch (event) {
+	case FIB_EVENT_ENTRY_REPLACE:
+	case FIB_EVENT_ENTRY_APPEND:
+	case FIB_EVENT_ENTRY_ADD:
+		return inet_dscp_to_dsfield(entry->dscp);
+	}
+	return false;
+}
+
+/*
  * Context: Atomic: RCU read side, for IPv6 also with BH off. A value other than
  * NOTIFY_DONE would veto the user's change.
  */
@@ -413,6 +456,8 @@ static int cma_align_fib_event(struct notifier_block *nb, unsigned long event,
 		container_of(nb, struct cma_align_net, fib_nb);
 	struct fib_notifier_info *info = ptr;
 
+	if (info->family == AF_INET && cma_align_has_tos(event, info))
+		WRITE_ONCE(anet->tos_routes, true);
 	/* The replay of the whole table at registration. */
 	if (READ_ONCE(anet->registering))
 		return NOTIFY_DONE;
@@ -618,6 +663,7 @@ int cma_align_listen_to(struct cma_align_net *anet)
 		cma_align_hold_global(anet);
 	if (!anet->fib_registered) {
 		anet->fib_nb.notifier_call = cma_align_fib_event;
+		WRITE_ONCE(anet->tos_routes, false);
 		WRITE_ONCE(anet->registering, true);
 		ret = register_fib_notifier(anet->net, &anet->fib_nb, NULL,
 					    NULL);

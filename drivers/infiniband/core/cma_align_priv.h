@@ -185,6 +185,7 @@ enum cma_align_route {
  *	was seen, or has the link-layer address that the id uses.
  * @ll: Link-layer address to compare with from now on, with @adopt_ll.
  * @adopt_ll: The baseline had none.
+ * @asking: The next hop changed, and where it is is not yet known.
  */
 struct cma_align_view {
 	bool			link;
@@ -201,6 +202,7 @@ struct cma_align_view {
 	bool			has_nexthop;
 	bool			adopt_nexthop;
 	bool			adopt_ll;
+	bool			asking;
 	u8			ll[CMA_ALIGN_LL_LEN];
 };
 
@@ -293,6 +295,7 @@ struct cma_align_damp {
  * @state: enum cma_align_state.
  * @reason: enum rdma_align_reason, when not aligned.
  * @settling: How often a passing state was looked at again.
+ * @asks: How often the stack was asked where the next hop is.
  * @level: Damping when @state was entered.
  * @looked: There was a look.
  * @dirty: It must be looked at.
@@ -323,6 +326,7 @@ struct cma_align_path {
 	u8			reason;
 	u8			settling;
 	u8			level;
+	u8			asks;
 	bool			looked;
 	bool			dirty;
 	bool			nexthop_known;
@@ -385,6 +389,9 @@ enum cma_align_visible {
  * @fib_registered: Worker only. Likewise the next three.
  * @nexthop_registered: ...
  * @global_held: ...
+ * @tos_routes: Some route has a TOS: see cma_align_has_tos().
+ * @last_poll: When all paths were last looked at for that, in jiffies. Worker
+ *	only.
  * @registering: The FIB notifier replays; ignore it.
  * @exiting: The netns goes away.
  * @fib_nb: ...
@@ -413,6 +420,8 @@ struct cma_align_net {
 	bool			nexthop_registered;
 	bool			global_held;
 	bool			registering;
+	bool			tos_routes;
+	u64			last_poll;
 	bool			exiting;
 	struct notifier_block	fib_nb;
 	struct notifier_block	nexthop_nb;

@@ -628,8 +628,10 @@ static void cma_align_look_neigh(struct net *net, struct cma_align_path *path,
 		return;
 
 	if (!cma_align_neigh(net, key->route_ifindex, &hop->nexthop, changed,
-			     ll))
+			     ll)) {
+		view->asking = changed;
 		return;
+	}
 	if (!path->ll_known) {
 		memcpy(view->ll, ll, sizeof(ll));
 		view->adopt_ll = true;

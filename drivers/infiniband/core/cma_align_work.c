@@ -18,6 +18,10 @@
 #define CMA_ALIGN_RETRY		(HZ / 50 ?: 1)
 /* Notifiers could not be registered: again after. */
 #define CMA_ALIGN_RETRY_LATE	(HZ / 10 ?: 1)
+/* Routes with a TOS hide others: look after. */
+#define CMA_ALIGN_POLL		HZ
+/* So often the stack is asked for a next hop, after 1, 2, 4, ... s. */
+#define CMA_ALIGN_ASKS		8
 
 /* Unlock for a moment after each batch. */
 static bool cma_align_breathe(struct cma_align_net *anet, unsigned int *n,
@@ -168,6 +172,11 @@ static void cma_align_update(struct cma_align_net *anet,
 			      view->has_nexthop ?
 			      cma_align_nexthop_tag(path->key.route_ifindex,
 						    &view->nexthop) : 0);
+	if (!view->asking)
+		path->asks = 0;
+	else if (path->asks < CMA_ALIGN_ASKS)
+		cma_align_set_due(anet, path,
+				  cma_align_now() + (HZ << path->asks++));
 	if (verdict.state == old_state)
 		return;
 
@@ -263,14 +272,34 @@ static void cma_align_look_at_dirty(struct cma_align_net *anet)
 	}
 }
 
-static void cma_align_arm_timer(struct cma_align_net *anet, bool retry)
+/*
+ * What cannot be heard is looked for: changes of routes while their notifier is
+ * not registered, and those that the kernel does not announce.
+ *
+ * Return: when to come again, in jiffies.
+ */
+static u64 cma_align_poll(struct cma_align_net *anet, bool registered)
 {
-	u64 now = cma_align_now(), when = U64_MAX;
+	u64 next;
+
+	if (registered && !READ_ONCE(anet->tos_routes))
+		return U64_MAX;
+	next = anet->last_poll +
+	       (registered ? CMA_ALIGN_POLL : CMA_ALIGN_RETRY_LATE);
+	if (cma_align_now() < next)
+		return next;
+	anet->last_poll = cma_align_now();
+	cma_align_collect_all(anet);
+	return anet->last_poll +
+	       (registered ? CMA_ALIGN_POLL : CMA_ALIGN_RETRY_LATE);
+}
+
+static void cma_align_arm_timer(struct cma_align_net *anet, u64 when)
+{
+	u64 now = cma_align_now();
 	struct timerqueue_node *due;
 	unsigned long flags;
 
-	if (retry)
-		when = now + CMA_ALIGN_RETRY_LATE;
 	spin_lock_irqsave(&anet->lock, flags);
 	due = timerqueue_getnext(&anet->due);
 	if (due)
@@ -292,20 +321,18 @@ void cma_align_net_work(struct work_struct *work)
 {
 	struct cma_align_net *anet =
 		container_of(work, struct cma_align_net, work);
-	bool retry = false;
+	bool registered;
+	u64 next_poll;
 
 	if (!atomic_read(&anet->users)) {
 		cma_align_ignore(anet);
 		cma_align_deactivate(anet);
 		return;
 	}
-	/* Until the routes can be heard of, look at every path now and then. */
-	if (cma_align_listen_to(anet)) {
-		cma_align_mark_all(anet, CMA_ALIGN_VISIBLE_NOW);
-		retry = true;
-	}
+	registered = !cma_align_listen_to(anet);
 	cma_align_collect(anet);
 	cma_align_collect_due(anet);
+	next_poll = cma_align_poll(anet, registered);
 	cma_align_look_at_dirty(anet);
-	cma_align_arm_timer(anet, retry);
+	cma_align_arm_timer(anet, next_poll);
 }
