@@ -13,6 +13,7 @@ core=drivers/infiniband/core
 
 resolve_kernel
 headers=$("$top/scripts/headers.sh") || exit 1
+source=$("$top/scripts/source.sh") || exit 1
 image=$("$top/scripts/image.sh") || exit 1
 for m in rdma_cm rdma_ucm; do
 	[[ -e $out/$m.ko ]] || die "$out/$m.ko is missing: run 'make' first"
@@ -57,6 +58,35 @@ offset()
 }
 
 same() { diff --label stock --label ours -U0 "$1" "$2"; }
+
+# code VARIANT: assemble and compile the patched files without our symbol, put
+# their disassembly into $work/VARIANT. All variants at one place: messages hold
+# the file's name.
+code()
+{
+	local dir=$work/tree o
+
+	mkdir "$dir" "$work/$1"
+	"$top/scripts/assemble.sh" "$source" "$dir" || return 1
+	rm -f "$dir/$core"/cma_align*.c
+	sed -i '/-DCONFIG_INFINIBAND_RDMACM_ALIGN/d' "$dir/$core/Kbuild"
+	[[ $1 != upstream ]] || cp -R "$source/$core"/{cma*.[ch],ucma.c} "$dir/$core/"
+	make --no-print-directory -C "$headers" M="$dir/$core" -j "$(nproc)" \
+		cma.o cma_trace.o cma_configfs.o ucma.o >"$work/log" 2>&1 ||
+		{ tail -n 20 "$work/log"; return 1; }
+	for o in cma cma_trace cma_configfs ucma; do
+		# Without addresses: instructions and what they refer to.
+		objdump -d -r --no-show-raw-insn "$dir/$core/$o.o" |
+			sed -E '/file format/d; s/^ *[0-9a-f]+:/:/' >"$work/$1/$o"
+	done
+	rm -rf "$dir"
+}
+
+off_is_upstream()
+{
+	code upstream && code off && [[ -s $work/upstream/cma ]] &&
+		diff -r -U2 "$work/upstream" "$work/off"
+}
 
 tap_begin abi
 
@@ -104,5 +134,8 @@ tap_check "struct rdma_id_private grew by at most $max_growth bytes" \
 	done
 	printf '%-16s %7s %7s\n' size "${s:-?}" "${o:-?}"
 } | tap_note
+
+say "compiling upstream's code, and ours without CONFIG_INFINIBAND_RDMACM_ALIGN"
+tap_check "without CONFIG_INFINIBAND_RDMACM_ALIGN the code is upstream's" off_is_upstream
 
 tap_end
