@@ -192,7 +192,7 @@ fetch_deb()
 		die "$1 version $2 is not installed and apt does not offer it"
 	say "downloading $1 $2 ($((size / 1000000)) MB)"
 	(cd "$3" && try "cannot download $1 $2" apt-get -q \
-		-o APT::Sandbox::User="$(id -un)" download "$1=$2" >&2)
+		-o APT::Sandbox::User="$(id -un)" download "$1=$2" >&2) || exit 1
 	deb=$(find "$3" -maxdepth 1 -name "${1}_*.deb" -print -quit)
 	[[ -n $deb ]] || die "cannot download $1 $2"
 	printf '%s' "$deb"

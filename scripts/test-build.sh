@@ -30,7 +30,13 @@ copy_repo()
 	export BUILD=$work/$n/build
 	mkdir -p "$repo" "$BUILD/cache"
 	(cd "$top" && cp -R Makefile Kconfig scripts patches compat include drivers tools "$repo/")
-	ln -s "$real_build"/cache/linux-source-* "$BUILD/cache/"
+	ln -s "$source" "$BUILD/cache/"
+	link_headers
+}
+
+# Where they are not installed, they are in the cache.
+link_headers()
+{
 	if [[ -d $real_build/cache/headers-$kver_ok ]]; then
 		ln -s "$real_build/cache/headers-$kver_ok" "$BUILD/cache/"
 	fi
@@ -215,6 +221,7 @@ with_disk()
 	mkdir -p "$BUILD"
 	mount -t tmpfs -o "size=$size" none "$BUILD" || return 1
 	mkdir "$BUILD/cache"
+	link_headers
 	[[ ! $have ]] || ln -s "$have" "$BUILD/cache/"
 	"$@" || status=1
 	umount "$BUILD"
