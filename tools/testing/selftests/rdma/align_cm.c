@@ -27,11 +27,12 @@
  *	pause, resume				do not read the event channel
  *	echo WORD, list, quit
  *
- * Options: ud, src ADDR, sport PORT, mode VALUE, downdelay MS, updelay MS (set
- * before the address is resolved or listened on), addronly (resolve only the
- * address), noaccept (wait for "accept"), nodisc (do not answer DISCONNECTED),
- * count N (N ids, NAME-1 to NAME-N). A mode is a number, or words joined by
- * "+": none, align, teardown, sticky, restored, standby.
+ * Options: ud, src ADDR, sport PORT, bindfirst (bind to that source before
+ * resolving), mode VALUE, downdelay MS, updelay MS (set before the address is
+ * resolved or listened on), addronly (resolve only the address), noaccept (wait
+ * for "accept"), nodisc (do not answer DISCONNECTED), count N (N ids, NAME-1 to
+ * NAME-N). A mode is a number, or words joined by "+": none, align, teardown,
+ * sticky, restored, standby.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -82,6 +83,7 @@ struct options {
 	bool			addronly;
 	bool			noaccept;
 	bool			nodisc;
+	bool			bindfirst;
 	bool			connect;
 	int			count;
 	const char		*mode;
@@ -673,6 +675,9 @@ static int parse_options(char **words, int n, struct options *opt)
 		} else if (!strcmp(words[i], "nodisc")) {
 			opt->nodisc = true;
 			continue;
+		} else if (!strcmp(words[i], "bindfirst")) {
+			opt->bindfirst = true;
+			continue;
 		}
 		if (!value)
 			return -1;
@@ -723,7 +728,11 @@ static void start_one(const char *command, const char *name,
 	} else if (!strcmp(command, "bind")) {
 		ret = rdma_bind_addr(ep->id, addr);
 	} else if (strcmp(command, "create")) {
-		ret = rdma_resolve_addr(ep->id, src, addr, RESOLVE_TIMEOUT_MS);
+		if (opt->bindfirst) {
+			ret = rdma_bind_addr(ep->id, src);
+			src = NULL;
+		}
+		ret = ret ?: rdma_resolve_addr(ep->id, src, addr, RESOLVE_TIMEOUT_MS);
 	}
 	say_result(ep, command, ret);
 }

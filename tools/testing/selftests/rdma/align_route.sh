@@ -39,7 +39,6 @@ set_late		46	4: a mode set on a misaligned id reports it
 set_none		4	2, mode 0: nothing is told any more
 new_device		4	4: new_* name a device that was added later
 new_without_rdma	4	4: new_* say that there is no RDMA device
-standby			46	2, STANDBY: the standby path, when known and when it changes
 '
 
 script_setup()
@@ -301,11 +300,9 @@ damping_outlives_id()
 
 undamped()
 {
-	local i
-
 	selfloop
 	connect c1 mode align+restored downdelay 0 updelay 0
-	for i in 1 2 3 4 5 6 7 8; do
+	for _ in 1 2 3 4 5 6 7 8; do
 		stamp
 		route_to_c1
 		expect_report c1 ROUTE down "$C0" "$C1"
@@ -444,18 +441,6 @@ new_without_rdma()
 	[ "$FIELD" = -1 ] || fail "new_dev is not none: $EVENT"
 	field new_port "$EVENT"
 	[ "$FIELD" = 0 ] || fail "new_port is not none: $EVENT"
-}
-
-standby()
-{
-	selfloop
-	connect c1 mode align+standby "$SHORT"
-	run ipf route add "$SERVICE" dev "$C1" src "$CLIENT1" table "$TO_SERVICE" metric 4000
-	expect_report c1 STANDBY none "$C0" "$C1"
-	expect_silence c1
-	run ipf route del "$SERVICE" table "$TO_SERVICE" metric 4000
-	expect_report c1 STANDBY none "$C0" none
-	expect_still_watched c1
 }
 
 run_tests "$@"

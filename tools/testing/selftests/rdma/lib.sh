@@ -290,11 +290,10 @@ run_tests()
 	# Damping is remembered for each destination: a test must not meet the
 	# addresses of another one, nor a script those of the one before it.
 	ADDRESS_BASE=$((RANDOM % 180 + 1))
-	[ ! -w $TRACE/events/rdma_cma/enable ] || echo 1 >$TRACE/events/rdma_cma/enable
-
 	if declare -F script_setup >/dev/null; then
 		script_setup || skip_all "cannot set up"
 	fi
+	[ ! -w $TRACE/events/rdma_cma/enable ] || echo 1 >$TRACE/events/rdma_cma/enable
 	echo "TAP version 13"
 	echo "1..$count"
 	while read -r name family text; do
@@ -389,6 +388,7 @@ write_param()
 declare -A CM_FD=() CM_PID=() EVENTS=() COUNT=() SEEN=()
 LOG=()
 CM_OUT=
+CM_PARTIAL=
 CM_BAD=
 CM_SYNC=0
 
@@ -415,7 +415,13 @@ pump()
 {
 	local line id
 
-	read -rt "$1" -u "$CM_OUT" line || return 1
+	# What came of a line before the time was over is the begin of the next.
+	if ! read -rt "$1" -u "$CM_OUT" line; then
+		CM_PARTIAL+=$line
+		return 1
+	fi
+	line=$CM_PARTIAL$line
+	CM_PARTIAL=
 	LOG+=("$line")
 	case $line in
 	*" event="*)
@@ -546,22 +552,23 @@ expect_event()
 }
 
 # The report of an id that asked for a mode:
-# expect_report ID REASON FLAGS OLD [NEW], where OLD and NEW are netdevices.
-# NEW is "none" when a new id would get no path; without NEW it is not tested.
+# expect_report ID REASON FLAGS OLD [NEW], where OLD and NEW are netdevices, or
+# NETDEV/LOWER when the RDMA device is that of a lower netdevice. NEW is "none"
+# when a new id would get no path; without NEW it is not tested.
 expect_report()
 {
 	local id=$1 reason=$2 flags=$3 old=$4 new=${5:-} want
 
-	want=("status=0" "reason=$reason" "flags=$flags" "reserved=0"
-	      "old_if=${IFINDEX[$old]}" "old_dev=${RDMA_INDEX[$old]}" "old_port=1")
+	want=("status=0" "reason=$reason" "flags=$flags" "reserved=0" "old_port=1"
+	      "old_if=${IFINDEX[${old%/*}]}" "old_dev=${RDMA_INDEX[${old#*/}]}")
 	if [ "$new" = none ]; then
 		want+=("new_if=0" "new_dev=-1" "new_port=0")
 	elif [ -n "$new" ]; then
-		want+=("new_if=${IFINDEX[$new]}" "new_dev=${RDMA_INDEX[$new]}" "new_port=1")
+		want+=("new_if=${IFINDEX[${new%/*}]}" "new_port=1"
+		       "new_dev=${RDMA_INDEX[${new#*/}]}")
 	fi
 	expect_event "$id" ADDR_CHANGE "${want[@]}"
-	field pdlen "$EVENT" && fail "$id: a report without private data: $EVENT"
-	return 0
+	! field pdlen "$EVENT" || fail "$id: a report without private data: $EVENT"
 }
 
 # The same for an id whose mode came from the module parameter: stock's shape.
@@ -674,6 +681,17 @@ traffic()
 	[[ $LINE == *" traffic=ok "* ]] || fail "$1: $LINE"
 }
 
+# destroy_soon NAME: nothing that this module does may hold it
+destroy_soon()
+{
+	local from=${#LOG[@]} ms
+
+	cm "destroy $1"
+	wait_line "$from" "* id=$1 *destroyed ms=*" || fail "$1 was not destroyed"
+	ms=${LINE##*ms=}
+	[ "$ms" -lt 10000 ] || fail "$1 took $ms ms to destroy"
+}
+
 # Network.
 
 declare -A IFINDEX=() RDMA_INDEX=()
@@ -697,8 +715,23 @@ ip_batch()
 add_rxe()
 {
 	rdma link add "rx_$1" type rxe netdev "$1" || return 1
-	RXE+=("rx_$1")
 	learn "$1"
+}
+
+# revive_rxe NETDEV...: when soft-RoCE cannot route a packet, it puts the QP in
+# the error state. If that was QP 1, which sends what the connection manager
+# has to say (a DREQ by a link that is down), the device never connects again.
+revive_rxe()
+{
+	local qps netdev
+
+	qps=$(rdma resource show qp)
+	for netdev; do
+		[[ $qps != *"link rx_$netdev/1 lqpn 1 type GSI state RTS "* ]] || continue
+		del_rxe "rx_$netdev"
+		run add_rxe "$netdev"
+	done
+	learn "$@"
 }
 
 del_rxe()
@@ -706,17 +739,20 @@ del_rxe()
 	rdma link delete "$1"
 }
 
-# learn NETDEV: the numbers that a report names it and its RDMA device by
+# learn NETDEV...: the numbers that a report names them and their RDMA devices by
 learn()
 {
-	local index
+	local netdev devices pattern
 
-	IFINDEX[$1]=$(cat "/sys/class/net/$1/ifindex")
-	index=$(rdma dev show "rx_$1" 2>/dev/null)
-	RDMA_INDEX[$1]=${index%%:*}
-	[ -n "$index" ] || RDMA_INDEX[$1]=-1
+	devices=$'\n'$(rdma dev show)
+	for netdev; do
+		read -r "IFINDEX[$netdev]" <"/sys/class/net/$netdev/ifindex"
+		pattern=$'\n'"([0-9]+): rx_$netdev:"
+		RDMA_INDEX[$netdev]=-1
+		[[ ! $devices =~ $pattern ]] || RDMA_INDEX[$netdev]=${BASH_REMATCH[1]}
+	done
+	return 0
 }
-RXE=()
 
 ip_to_gid()
 {
@@ -910,6 +946,7 @@ selfloop_create()
 # selfloop: bring it to its first state, for a test
 selfloop()
 {
+	revive_rxe "$C0" "$C1" "$S0" "$S1"
 	flush_addresses "$C0" "$C1" "$S0" "$S1"
 	ip_batch "-$FAMILY" <<-BATCH
 	link set $C0 up
@@ -1042,6 +1079,7 @@ gateway()
 	if [ "$FAMILY" = 4 ]; then
 		GATEWAY=${near}254 TWIN=${near}253 OTHER=${near}252 FAR=${far}254
 	fi
+	revive_rxe "$C0" "$C1" "$S0" "$S1" "$GC" "$GS"
 	flush_addresses "$C0" "$C1" "$S0" "$S1" "$GC" "$GS"
 	for netdev in "$G0" "$G1" "$GM"; do
 		echo "addr flush dev $netdev scope global"
@@ -1091,19 +1129,156 @@ gateway_cleanup()
 	ip link del "$GS"
 }
 
+# Topology "bond": the client's path is an active-backup bond of two veths into
+# a bridge, which the server is on as well.
+#
+#	      client                 netns SW               server
+#	          / P0 -- veth -- Q0 \
+#	CLIENT0 BOND                  bridge -- T0 -- veth -- BS  SERVICE
+#	          \ P1 -- veth -- Q1 /
+#
+#	RDMA devices: rx_BS, and rx_BOND or rx_P0 and rx_P1
+
+SW=sw_$$
+BOND=bo_$$
+P0=p0_$$
+P1=p1_$$
+BS=bs_$$
+
+# bond_create: once for a script, after selfloop_create
+bond_create()
+{
+	local family netdev
+
+	ip netns add "$SW" || return 1
+	ip -n "$SW" link add sw type bridge || return 1
+	ip -n "$SW" link set sw up || return 1
+	ip link add "$BS" type veth peer name t0 netns "$SW" || return 1
+	ip -n "$SW" link set t0 master sw up || return 1
+	ip link set "$BS" up || return 1
+	set_sysctls "$BS"
+	add_rxe "$BS" || return 1
+	for netdev in "$BOND" "$BS"; do
+		for family in 4 6; do
+			ip -$family rule add pref 5 iif "$netdev" lookup local || return 1
+		done
+	done
+	BOND_CREATED=1
+}
+BOND_CREATED=
+
+# bond FAIL_OVER_MAC bond|slaves [MIIMON]: for a test, with RDMA devices there
+bond()
+{
+	local netdev
+
+	defer bond_destroy
+	run ip link add "$BOND" type bond mode active-backup fail_over_mac "$1" miimon "${3:-50}"
+	run ip link add "$P0" type veth peer name q0 netns "$SW"
+	run ip link add "$P1" type veth peer name q1 netns "$SW"
+	for netdev in q0 q1; do
+		run ip -n "$SW" link set $netdev master sw up
+	done
+	if [ "$2" = slaves ]; then
+		run ip link set "$P0" up
+		run ip link set "$P1" up
+		run add_rxe "$P0"
+		run add_rxe "$P1"
+		run ip link set "$P0" down
+		run ip link set "$P1" down
+	fi
+	set_sysctls "$BOND" "$P0" "$P1"
+	run ip link set "$P0" master "$BOND"
+	run ip link set "$P1" master "$BOND"
+	run ip link set "$BOND" type bond active_slave "$P0" primary "$P0" primary_reselect failure
+	run ip link set "$BOND" up
+	[ "$2" = slaves ] || run add_rxe "$BOND"
+	revive_rxe "$BS"
+	flush_addresses "$C0" "$C1" "$S0" "$S1" "$BS" "$BOND"
+	ip_batch "-$FAMILY" <<-BATCH
+	addr add $CLIENT0/$LEN dev $BOND
+	addr add $SERVICE/$HOST dev $BS
+	route add $SERVICE dev $BOND src $CLIENT0 table $TO_SERVICE
+	route add $CLIENT0 dev $BS src $SERVICE table $TO_CLIENT
+	BATCH
+	wait_carrier "$BOND" "$BS"
+	wait_until active_slave_is "$P0" || fail "$P0 does not become active"
+	ip_batch "-$FAMILY" <<-BATCH
+	neigh replace $SERVICE lladdr $(lladdr "$BS") dev $BOND nud reachable
+	neigh replace $CLIENT0 lladdr $(lladdr "$BOND") dev $BS nud reachable
+	BATCH
+	learn "$BOND" "$P0" "$P1" "$BS"
+	if [ "$2" = slaves ]; then
+		wait_gid "$P0" "$CLIENT0"
+	else
+		wait_gid "$BOND" "$CLIENT0"
+	fi
+	wait_gid "$BS" "$SERVICE"
+}
+
+active_slave_is()
+{
+	[ "$(cat "/sys/class/net/$BOND/bonding/active_slave")" = "$1" ]
+}
+
+# bond_failover: the link of the active slave fails
+bond_failover()
+{
+	run ip -n "$SW" link set q0 down
+	wait_until active_slave_is "$P1" || fail "$P1 does not take over"
+}
+
+bond_failback()
+{
+	run ip -n "$SW" link set q0 up
+	wait_carrier "$P0"
+	run ip link set "$BOND" type bond active_slave "$P0"
+	wait_until active_slave_is "$P0" || fail "$P0 does not take over"
+}
+
+# The programs first: they hold the RDMA devices.
+bond_destroy()
+{
+	local netdev
+
+	cm_stop
+	for netdev in "$BOND" "$P0" "$P1"; do
+		del_rxe "rx_$netdev"
+		ip link del "$netdev"
+	done
+}
+
+bond_cleanup()
+{
+	del_rxe "rx_$BS"
+	ip link del "$BS"
+	ip netns del "$SW"
+}
+
+# lose_packets: S0 drops what comes in, and nobody is told
+lose_packets()
+{
+	command -v tc >/dev/null || skip "tc is not installed"
+	run tc qdisc add dev "$S0" ingress
+	defer tc qdisc del dev "$S0" ingress
+	tc filter add dev "$S0" parent ffff: protocol all prio 1 matchall action drop ||
+		skip "no matchall filter or drop action"
+}
+
 TOPOLOGY=
 
 topology_cleanup()
 {
-	local rxe netdev
+	local netdev
 
 	[ -n "$TOPOLOGY" ] || return 0
-	for rxe in "${RXE[@]}"; do
-		rdma link delete "$rxe"
+	for netdev in "$C0" "$C1" "$S0" "$S1" "$GC" "$GS"; do
+		del_rxe "rx_$netdev"
 	done
 	for netdev in "$C0" "$C1"; do
 		ip link del "$netdev"
 	done
 	[ -z "$GATEWAY_CREATED" ] || gateway_cleanup
+	[ -z "$BOND_CREATED" ] || bond_cleanup
 	loop_rules_cleanup
 }
