@@ -141,10 +141,17 @@ static const struct kernel_param_ops cma_align_ha_mode_ops = {
 	.free = cma_align_free_ha_mode,
 };
 
+/* Whatever is wrong with a value, the answer is the same. */
+static int cma_align_set_delay(const char *val, const struct kernel_param *kp,
+			       unsigned int max)
+{
+	return param_set_uint_minmax(val, kp, 0, max) ? -EINVAL : 0;
+}
+
 static int cma_align_set_downdelay(const char *val,
 				   const struct kernel_param *kp)
 {
-	return param_set_uint_minmax(val, kp, 0, RDMA_HA_DOWNDELAY_MAX_MS);
+	return cma_align_set_delay(val, kp, RDMA_HA_DOWNDELAY_MAX_MS);
 }
 
 static const struct kernel_param_ops cma_align_downdelay_ops = {
@@ -154,7 +161,7 @@ static const struct kernel_param_ops cma_align_downdelay_ops = {
 
 static int cma_align_set_updelay(const char *val, const struct kernel_param *kp)
 {
-	return param_set_uint_minmax(val, kp, 0, RDMA_HA_UPDELAY_MAX_MS);
+	return cma_align_set_delay(val, kp, RDMA_HA_UPDELAY_MAX_MS);
 }
 
 static const struct kernel_param_ops cma_align_updelay_ops = {
@@ -206,3 +213,7 @@ u8 cma_align_default_mode(const struct rdma_id_private *id_priv)
 	rcu_read_unlock();
 	return mode;
 }
+
+#if IS_ENABLED(CONFIG_INFINIBAND_RDMACM_ALIGN_KUNIT_TEST)
+#include "tests/cma_align_param_kunit.c"
+#endif
