@@ -92,6 +92,19 @@ hook_patch()
 		git_in "$tree" commit -q -F -
 }
 
+kunit_tests()
+{
+	mkdir -p "$tree/$core/tests"
+	cp "$core/tests/.kunitconfig" "$core"/tests/*.[ch] "$tree/$core/tests/"
+	commit <<-EOT
+	RDMA/cma: Add KUnit tests of RDMA_ALIGN_WITH_NETDEVICE
+
+	The index of paths against a naive model, the verdict by each clause of
+	its documentation, delays and damping with a clock that the tests set, the
+	marks of the notifiers, and what the module parameters accept.
+	EOT
+}
+
 kconfig()
 {
 	local k=drivers/infiniband/Kconfig m=$core/Makefile
@@ -139,7 +152,10 @@ our_files
 for p in "$patches"/*.patch; do
 	[[ ! -e $p ]] || hook_patch "$p"
 done
-((${#objects[@]} == 0)) || kconfig
+if ((${#objects[@]})); then
+	kunit_tests
+	kconfig
+fi
 
 new_dir "$dir"
 try "cannot write $tmp" git -C "$tree" format-patch -q --zero-commit \

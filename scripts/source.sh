@@ -3,7 +3,7 @@
 #
 # Print a directory that holds the parts of the kernel source that we need,
 # pristine, from linux-source-<series> of exactly KVER's version. Only these
-# parts are unpacked, once per version.
+# parts are unpacked, once per version; with --full, all of it.
 #
 # SOURCE_TARBALL names a linux-source tarball to use instead of the package.
 set -euo pipefail
@@ -59,18 +59,22 @@ check_version()
 }
 
 resolve_kernel
-dir=$cache/linux-source-$series-$debver
-if [[ -n ${SOURCE_TARBALL:-} ]]; then
-	dir=$cache/linux-source-$series-tarball-$(stat -Lc %s-%Y -- "$SOURCE_TARBALL" 2>/dev/null || echo none)
+what=linux-source part="the RDMA core" strip=("${wanted[@]/#//}")
+if [[ ${1:-} == --full ]]; then
+	what=linux part=everything strip=("")
 fi
-lock "linux-source-$series"
+dir=$cache/$what-$series-$debver
+if [[ -n ${SOURCE_TARBALL:-} ]]; then
+	dir=$cache/$what-$series-tarball-$(stat -Lc %s-%Y -- "$SOURCE_TARBALL" 2>/dev/null || echo none)
+fi
+lock "$what-$series"
 if [[ ! -d $dir ]]; then
 	new_dir "$dir"
 	find_tarball
-	say "taking the RDMA core out of ${tarball##*/} ($debver)"
+	say "taking $part out of ${tarball##*/} ($debver)"
 	try "cannot unpack ${tarball##*/}" tar -x -I 'xz -T0' -f "$tarball" \
 		-C "$tmp" --strip-components=1 --wildcards \
-		--no-wildcards-match-slash "${wanted[@]/#/linux-source-*/}"
+		--no-wildcards-match-slash "${strip[@]/#/linux-source-*}"
 	rm -rf "$tmp/.download"
 	check_version
 	publish_dir "$dir"

@@ -138,3 +138,7 @@ u64 cma_align_delay(const struct cma_align_path *path, u64 now)
 
 	return msecs_to_jiffies(max_t(u32, delay, damped));
 }
+
+#if IS_ENABLED(CONFIG_INFINIBAND_RDMACM_ALIGN_KUNIT_TEST)
+#include "tests/cma_align_damp_kunit.c"
+#endif

@@ -710,3 +710,7 @@ void cma_align_events_exit(void)
 {
 	cancel_work_sync(&cma_align_ib_work);
 }
+
+#if IS_ENABLED(CONFIG_INFINIBAND_RDMACM_ALIGN_KUNIT_TEST)
+#include "tests/cma_align_events_kunit.c"
+#endif

@@ -212,3 +212,7 @@ cma_align_index_tagged(struct cma_align_net *anet, u64 tag,
 	}
 	return found ? cma_align_tag_path(found) : NULL;
 }
+
+#if IS_ENABLED(CONFIG_INFINIBAND_RDMACM_ALIGN_KUNIT_TEST)
+#include "tests/cma_align_index_kunit.c"
+#endif

@@ -880,3 +880,7 @@ out:
 	if (!key->ll_known)
 		memset(key->ll, 0, sizeof(key->ll));
 }
+
+#if IS_ENABLED(CONFIG_INFINIBAND_RDMACM_ALIGN_KUNIT_TEST)
+#include "tests/cma_align_verdict_kunit.c"
+#endif

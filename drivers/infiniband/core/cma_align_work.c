@@ -336,3 +336,7 @@ void cma_align_net_work(struct work_struct *work)
 	cma_align_look_at_dirty(anet);
 	cma_align_arm_timer(anet, next_poll);
 }
+
+#if IS_ENABLED(CONFIG_INFINIBAND_RDMACM_ALIGN_KUNIT_TEST)
+#include "tests/cma_align_work_kunit.c"
+#endif
