@@ -40,6 +40,9 @@ lint: ## run the static checks
 selftest: build image ## run the selftests in the VM, T=names of some, DEBUG=1
 	@tools/testing/vm/run-selftests.sh
 
+kunit: ## run the KUnit suites under User Mode Linux
+	@scripts/kunit.sh
+
 test-build: ## test the build system itself
 	@scripts/test-build.sh
 
@@ -71,5 +74,5 @@ clean: ## remove what was built, keep the downloads
 distclean: ## remove everything that was generated
 	@scripts/clean.sh --all
 
-.PHONY: build demo check bench series abi lint selftest test-build vm install \
+.PHONY: build demo check bench series abi lint selftest kunit test-build vm install \
 	uninstall deps image compile_commands.json help clean distclean

@@ -37,6 +37,7 @@ part "make build" scripts/build.sh
 part "make image" scripts/image.sh
 part "make abi" scripts/abi.sh
 part "make lint" scripts/lint.sh
+part "make kunit" scripts/kunit.sh
 part "tests of the build" scripts/test-build.sh
 part "make series" scripts/series.sh
 part "make selftest" selftests
