@@ -114,7 +114,7 @@ const struct ib_gid_attr *cma_align_find_port(struct rdma_dev_addr *dev_addr,
 					      struct sockaddr *src);
 typedef void (*cma_align_device_fn)(struct ib_device *device,
 				    struct cma_align_dev *dev);
-void cma_align_for_each_device(cma_align_device_fn fn);
+void cma_align_walk_devices(cma_align_device_fn fn);
 
 /* The hooks. See each function. */
 int cma_align_init(void);

@@ -70,8 +70,8 @@ static void cma_align_damp_purge(struct cma_align_net *anet, u64 now)
 
 /* Takes over @spare if there is none yet. */
 struct cma_align_damp *cma_align_damp_get(struct cma_align_net *anet,
-						 const struct in6_addr *dst,
-						 struct cma_align_damp **spare)
+					  const struct in6_addr *dst,
+					  struct cma_align_damp **spare)
 {
 	struct cma_align_damp *damp = cma_align_damp_find(anet, dst);
 
@@ -91,7 +91,7 @@ struct cma_align_damp *cma_align_damp_get(struct cma_align_net *anet,
 }
 
 void cma_align_damp_put(struct cma_align_net *anet,
-			       struct cma_align_damp *damp)
+			struct cma_align_damp *damp)
 {
 	lockdep_assert_held(&anet->lock);
 	if (--damp->users)

@@ -621,7 +621,7 @@ static void cma_align_hold_global(struct cma_align_net *anet)
 		register_inetaddr_notifier(&cma_align_inetaddr_nb);
 		register_inet6addr_notifier(&cma_align_inet6addr_nb);
 		WRITE_ONCE(cma_align_global_registered, true);
-		cma_align_for_each_device(__cma_align_add_device);
+		cma_align_walk_devices(__cma_align_add_device);
 	}
 	list_add_tail(&anet->item, &cma_align_nets);
 	mutex_unlock(&cma_align_global_mutex);
@@ -634,7 +634,7 @@ static void cma_align_put_global(struct cma_align_net *anet)
 	list_del_init(&anet->item);
 	if (list_empty(&cma_align_nets)) {
 		WRITE_ONCE(cma_align_global_registered, false);
-		cma_align_for_each_device(cma_align_remove_device_cb);
+		cma_align_walk_devices(cma_align_remove_device_cb);
 		unregister_inet6addr_notifier(&cma_align_inet6addr_nb);
 		unregister_inetaddr_notifier(&cma_align_inetaddr_nb);
 	}

@@ -24,7 +24,7 @@ void cma_align_put_path(struct cma_align_path *path)
 }
 
 void cma_align_set_dirty(struct cma_align_net *anet,
-				struct cma_align_path *path)
+			 struct cma_align_path *path)
 {
 	lockdep_assert_held(&anet->lock);
 	if (path->dirty)
@@ -34,7 +34,7 @@ void cma_align_set_dirty(struct cma_align_net *anet,
 }
 
 void cma_align_clear_due(struct cma_align_net *anet,
-				struct cma_align_path *path)
+			 struct cma_align_path *path)
 {
 	if (!RB_EMPTY_NODE(&path->due.node))
 		timerqueue_del(&anet->due, &path->due);
@@ -42,7 +42,7 @@ void cma_align_clear_due(struct cma_align_net *anet,
 
 /* At @when look at the path again. Only the earliest time counts. */
 void cma_align_set_due(struct cma_align_net *anet,
-			      struct cma_align_path *path, u64 when)
+		       struct cma_align_path *path, u64 when)
 {
 	lockdep_assert_held(&anet->lock);
 	if (!RB_EMPTY_NODE(&path->due.node)) {
@@ -56,14 +56,14 @@ void cma_align_set_due(struct cma_align_net *anet,
 
 /* When the present verdict of the path is due for an id. */
 u64 cma_align_due(const struct cma_align_path *path,
-			 const struct cma_align_id *align, u64 now)
+		  const struct cma_align_id *align, u64 now)
 {
 	return max(path->since, align->joined) + cma_align_delay(path, now);
 }
 
 /* Judge the id afresh: what it was told for stands no more in the way. */
 void cma_align_rejudge_locked(struct cma_align_net *anet,
-				     struct cma_align_id *align)
+			      struct cma_align_id *align)
 {
 	struct cma_align_path *path = align->path;
 

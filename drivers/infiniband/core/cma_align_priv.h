@@ -185,7 +185,7 @@ enum cma_align_route {
  *	was seen, or has the link-layer address that the id uses.
  * @ll: Link-layer address to compare with from now on, with @adopt_ll.
  * @adopt_ll: The baseline had none.
- * @asking: The next hop changed, and where it is is not yet known.
+ * @asking: The next hop changed, and the new one is not yet found.
  */
 struct cma_align_view {
 	bool			link;
