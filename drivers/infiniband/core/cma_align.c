@@ -531,6 +531,7 @@ static int __net_init cma_align_init_net(struct net *net)
 	INIT_LIST_HEAD(&anet->unused_damps);
 	timerqueue_init_head(&anet->due);
 	INIT_LIST_HEAD(&anet->dirty);
+	INIT_LIST_HEAD(&anet->hidden);
 	INIT_LIST_HEAD(&anet->item);
 	INIT_WORK(&anet->work, cma_align_net_work);
 	timer_setup(&anet->timer, cma_align_timer, 0);

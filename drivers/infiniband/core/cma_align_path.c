@@ -61,6 +61,21 @@ u64 cma_align_due(const struct cma_align_path *path,
 	return max(path->since, align->joined) + cma_align_delay(path, now);
 }
 
+void cma_align_set_hidden(struct cma_align_net *anet,
+			  struct cma_align_path *path, bool hidden)
+{
+	lockdep_assert_held(&anet->lock);
+	if (hidden != list_empty(&path->hidden_item))
+		return;
+	if (hidden) {
+		list_add_tail(&path->hidden_item, &anet->hidden);
+		anet->nr_hidden++;
+	} else {
+		list_del_init(&path->hidden_item);
+		anet->nr_hidden--;
+	}
+}
+
 /* Judge the id afresh: what it was told for stands no more in the way. */
 void cma_align_rejudge_locked(struct cma_align_net *anet,
 			      struct cma_align_id *align)
@@ -88,6 +103,7 @@ static void cma_align_unlink_locked(struct cma_align_net *anet,
 		return;
 	cma_align_index_del(anet, path);
 	cma_align_clear_due(anet, path);
+	cma_align_set_hidden(anet, path, false);
 	if (path->dirty)
 		list_del_init(&path->dirty_item);
 	cma_align_damp_put(anet, path->damp);
@@ -240,6 +256,7 @@ static void cma_align_init_path(struct cma_align_net *anet,
 	}
 	refcount_set(&path->refs, 1);
 	INIT_LIST_HEAD(&path->dirty_item);
+	INIT_LIST_HEAD(&path->hidden_item);
 	INIT_LIST_HEAD(&path->calm);
 	INIT_LIST_HEAD(&path->pending);
 	timerqueue_init(&path->due);

@@ -185,6 +185,8 @@ enum cma_align_route {
  *	was seen, or has the link-layer address that the id uses.
  * @ll: Link-layer address to compare with from now on, with @adopt_ll.
  * @adopt_ll: The baseline had none.
+ * @hidden: The verdict hangs on a route that is not the chosen one; the kernel
+ *	announces only changes of that.
  * @asking: The next hop changed, and the new one is not yet found.
  */
 struct cma_align_view {
@@ -202,6 +204,7 @@ struct cma_align_view {
 	bool			has_nexthop;
 	bool			adopt_nexthop;
 	bool			adopt_ll;
+	bool			hidden;
 	bool			asking;
 	u8			ll[CMA_ALIGN_LL_LEN];
 };
@@ -277,6 +280,7 @@ struct cma_align_damp {
  * @tags: In cma_align_net.tags. Unset tags are not in it.
  * @due: In cma_align_net.due while a pending id waits for its delay.
  * @dirty_item: In the worker's list while @dirty.
+ * @hidden_item: In cma_align_net.hidden, see struct cma_align_view.
  * @calm: Ids that have the verdict @state.
  * @pending: Ids that have another verdict, or must be asked again.
  * @key: Immutable.
@@ -309,6 +313,7 @@ struct cma_align_path {
 	struct cma_align_tag	tags[CMA_ALIGN_TAG_MAX];
 	struct timerqueue_node	due;
 	struct list_head	dirty_item;
+	struct list_head	hidden_item;
 	struct list_head	calm;
 	struct list_head	pending;
 	struct cma_align_key	key;
@@ -380,6 +385,8 @@ enum cma_align_visible {
  * @nr_unused_damps: Their number.
  * @due: Paths by due time.
  * @dirty: Paths to look at.
+ * @hidden: Paths to look at now and then.
+ * @nr_hidden: Their number.
  * @marks: What changed.
  * @last_mark: When the last mark was set, in jiffies.
  * @first_mark: When the first mark of the present incident was set.
@@ -390,8 +397,9 @@ enum cma_align_visible {
  * @nexthop_registered: ...
  * @global_held: ...
  * @tos_routes: Some route has a TOS: see cma_align_has_tos().
- * @last_poll: When all paths were last looked at for that, in jiffies. Worker
+ * @last_poll: When what is not announced was last looked for, in jiffies. Worker
  *	only.
+ * @genid: The state of the IPv4 routes at that time. Worker only.
  * @registering: The FIB notifier replays; ignore it.
  * @exiting: The netns goes away.
  * @fib_nb: ...
@@ -410,6 +418,8 @@ struct cma_align_net {
 	u32			nr_unused_damps;
 	struct timerqueue_head	due;
 	struct list_head	dirty;
+	struct list_head	hidden;
+	u32			nr_hidden;
 	struct cma_align_marks	marks;
 	u64			last_mark;
 	u64			first_mark;
@@ -422,6 +432,7 @@ struct cma_align_net {
 	bool			registering;
 	bool			tos_routes;
 	u64			last_poll;
+	int			genid;
 	bool			exiting;
 	struct notifier_block	fib_nb;
 	struct notifier_block	nexthop_nb;
@@ -455,13 +466,15 @@ void cma_align_queue_id(struct rdma_id_private *id_priv);
 void cma_align_deactivate(struct cma_align_net *anet);
 u16 cma_align_mode(const struct rdma_id_private *id_priv);
 
-/* cma_align_path.c; the first five and the due time need cma_align_net.lock */
+/* cma_align_path.c; the first six and the due time need cma_align_net.lock */
 void cma_align_set_dirty(struct cma_align_net *anet,
 			 struct cma_align_path *path);
 void cma_align_clear_due(struct cma_align_net *anet,
 			 struct cma_align_path *path);
 void cma_align_set_due(struct cma_align_net *anet, struct cma_align_path *path,
 		       u64 when);
+void cma_align_set_hidden(struct cma_align_net *anet,
+			  struct cma_align_path *path, bool hidden);
 void cma_align_rejudge_locked(struct cma_align_net *anet,
 			      struct cma_align_id *align);
 u64 cma_align_due(const struct cma_align_path *path,

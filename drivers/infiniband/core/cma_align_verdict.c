@@ -657,6 +657,13 @@ static int cma_align_look_pinned(struct cma_align_net *anet,
 	view->own_route = true;
 	view->route_ifindex = key->ifindex;
 
+	/* Is it the route that a packet from this source would take anyway? */
+	if (key->gateway || key->family == AF_INET6) {
+		ret = cma_align_lookup(net, key, &key->src, 0, &hop);
+		if (cma_align_no_answer(ret))
+			return ret;
+		view->hidden = ret || hop.ifindex != key->ifindex;
+	}
 	if ((key->gateway || key->family == AF_INET6) &&
 	    !cma_align_route_by(net, key, &key->src, key->ifindex)) {
 		ret = cma_align_lookup(net, key, &key->src, key->ifindex, &hop);
@@ -725,6 +732,7 @@ static int cma_align_look_unpinned(struct cma_align_net *anet,
 		return 0;
 	}
 	view->route = CMA_ALIGN_ROUTE_OTHER;
+	view->hidden = true;
 	view->own_route = cma_align_route_by(net, key, src, own);
 	return 0;
 }

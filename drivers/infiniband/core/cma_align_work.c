@@ -18,7 +18,7 @@
 #define CMA_ALIGN_RETRY		(HZ / 50 ?: 1)
 /* Notifiers could not be registered: again after. */
 #define CMA_ALIGN_RETRY_LATE	(HZ / 10 ?: 1)
-/* Routes with a TOS hide others: look after. */
+/* Routes that are preferred hide others: look after. */
 #define CMA_ALIGN_POLL		HZ
 /* So often the stack is asked for a next hop, after 1, 2, 4, ... s. */
 #define CMA_ALIGN_ASKS		8
@@ -172,6 +172,7 @@ static void cma_align_update(struct cma_align_net *anet,
 			      view->has_nexthop ?
 			      cma_align_nexthop_tag(path->key.route_ifindex,
 						    &view->nexthop) : 0);
+	cma_align_set_hidden(anet, path, view->hidden);
 	if (!view->asking)
 		path->asks = 0;
 	else if (path->asks < CMA_ALIGN_ASKS)
@@ -272,26 +273,54 @@ static void cma_align_look_at_dirty(struct cma_align_net *anet)
 	}
 }
 
+static void cma_align_collect_hidden(struct cma_align_net *anet, bool changed4)
+{
+	struct cma_align_path *path;
+	unsigned long flags;
+	unsigned int n = 0;
+	u32 left;
+
+	spin_lock_irqsave(&anet->lock, flags);
+	for (left = anet->nr_hidden; left; left--) {
+		path = list_first_entry_or_null(&anet->hidden,
+						struct cma_align_path,
+						hidden_item);
+		if (!path)
+			break;
+		list_move_tail(&path->hidden_item, &anet->hidden);
+		if (changed4 || path->key.family == AF_INET6)
+			cma_align_set_dirty(anet, path);
+		cma_align_breathe(anet, &n, &flags);
+	}
+	spin_unlock_irqrestore(&anet->lock, flags);
+}
+
 /*
  * What cannot be heard is looked for: changes of routes while their notifier is
- * not registered, and those that the kernel does not announce.
+ * not registered, and of those that the kernel does not announce because another
+ * one is preferred. IPv4 counts the changes of all its routes, so that nothing is
+ * looked at without one.
  *
  * Return: when to come again, in jiffies.
  */
 static u64 cma_align_poll(struct cma_align_net *anet, bool registered)
 {
-	u64 next;
+	u64 every = registered ? CMA_ALIGN_POLL : CMA_ALIGN_RETRY_LATE;
+	bool tos = READ_ONCE(anet->tos_routes);
+	int genid = rt_genid_ipv4(anet->net);
+	bool changed4 = genid != anet->genid;
 
-	if (registered && !READ_ONCE(anet->tos_routes))
+	if (registered && !tos && !READ_ONCE(anet->nr_hidden))
 		return U64_MAX;
-	next = anet->last_poll +
-	       (registered ? CMA_ALIGN_POLL : CMA_ALIGN_RETRY_LATE);
-	if (cma_align_now() < next)
-		return next;
+	if (cma_align_now() < anet->last_poll + every)
+		return anet->last_poll + every;
 	anet->last_poll = cma_align_now();
-	cma_align_collect_all(anet);
-	return anet->last_poll +
-	       (registered ? CMA_ALIGN_POLL : CMA_ALIGN_RETRY_LATE);
+	anet->genid = genid;
+	if (!registered || (tos && changed4))
+		cma_align_collect_all(anet);
+	else
+		cma_align_collect_hidden(anet, changed4);
+	return anet->last_poll + every;
 }
 
 static void cma_align_arm_timer(struct cma_align_net *anet, u64 when)
@@ -322,7 +351,6 @@ void cma_align_net_work(struct work_struct *work)
 	struct cma_align_net *anet =
 		container_of(work, struct cma_align_net, work);
 	bool registered;
-	u64 next_poll;
 
 	if (!atomic_read(&anet->users)) {
 		cma_align_ignore(anet);
@@ -332,9 +360,10 @@ void cma_align_net_work(struct work_struct *work)
 	registered = !cma_align_listen_to(anet);
 	cma_align_collect(anet);
 	cma_align_collect_due(anet);
-	next_poll = cma_align_poll(anet, registered);
+	cma_align_poll(anet, registered);
 	cma_align_look_at_dirty(anet);
-	cma_align_arm_timer(anet, next_poll);
+	/* A look may have found more to poll for. */
+	cma_align_arm_timer(anet, cma_align_poll(anet, registered));
 }
 
 #if IS_ENABLED(CONFIG_INFINIBAND_RDMACM_ALIGN_KUNIT_TEST)
