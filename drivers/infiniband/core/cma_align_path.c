@@ -238,14 +238,15 @@ bool cma_align_linkable(const struct rdma_id_private *id_priv)
 	}
 }
 
-static void cma_align_init_path(struct cma_align_net *anet,
-				struct cma_align_path *path,
-				struct rdma_id_private *id_priv)
+/* @path has its key. */
+void cma_align_init_path(struct cma_align_net *anet,
+			 struct cma_align_path *path,
+			 struct cma_device *cma_dev)
 {
 	struct cma_align_key *key = &path->key;
 
 	path->netns = anet->net->ns.inum;
-	path->cma_dev = id_priv->cma_dev;
+	path->cma_dev = cma_dev;
 	path->since = cma_align_now();
 	path->dest.rdma_dev = RDMA_ALIGN_NO_RDMA_DEV;
 	path->ll_known = key->ll_known;
@@ -320,7 +321,7 @@ void cma_align_link(struct rdma_id_private *id_priv)
 	WRITE_ONCE(align->relink, false);
 	if (!cma_align_make_key(id_priv, &spare->key))
 		goto out;
-	cma_align_init_path(anet, spare, id_priv);
+	cma_align_init_path(anet, spare, id_priv->cma_dev);
 
 	spin_lock_irqsave(&anet->lock, flags);
 	relink = align->path;

@@ -479,6 +479,9 @@ void cma_align_rejudge_locked(struct cma_align_net *anet,
 			      struct cma_align_id *align);
 u64 cma_align_due(const struct cma_align_path *path,
 		  const struct cma_align_id *align, u64 now);
+void cma_align_init_path(struct cma_align_net *anet,
+			 struct cma_align_path *path,
+			 struct cma_device *cma_dev);
 void cma_align_put_path(struct cma_align_path *path);
 bool cma_align_is_passive(const struct rdma_id_private *id_priv);
 bool cma_align_linkable(const struct rdma_id_private *id_priv);

@@ -106,6 +106,8 @@ static const struct damp_row damp_rows[] = {
 	{ "the updelay is doubled too", CMA_ALIGN_SUPERSEDED, 5000, 2, 10000 },
 	{ "up to 60 seconds", CMA_ALIGN_DOWN, 100, 11, 60000 },
 	{ "and not beyond", CMA_ALIGN_DOWN, 100, 1000, 60000 },
+	{ "65 reports do not overflow", CMA_ALIGN_DOWN, 100, 65, 60000 },
+	{ "257 reports do not overflow", CMA_ALIGN_DOWN, 100, 257, 60000 },
 	{ "10 ms reach 60 seconds too", CMA_ALIGN_DOWN, 10, 1000, 60000 },
 	{ "60 seconds stay what they are", CMA_ALIGN_DOWN, 60000, 9, 60000 },
 	{ "a longer updelay is not shortened",

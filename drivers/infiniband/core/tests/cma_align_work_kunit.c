@@ -26,7 +26,7 @@ struct delay_id {
 struct delay_fixture {
 	struct cma_align_net	*anet;
 	struct cma_align_path	*path;
-	struct delay_id		ids[DELAY_IDS];
+	struct delay_id		ids[DELAY_IDS + 1];
 };
 
 static int delay_handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
@@ -808,13 +808,8 @@ static struct cma_align_path *delay_make_path(struct cma_align_net *anet)
 	path->key.port = 3;
 	path->key.downdelay_ms = DOWNDELAY_MS;
 	path->key.updelay_ms = UPDELAY_MS;
-	path->since = cma_align_now();
-	refcount_set(&path->refs, 1);
-	INIT_LIST_HEAD(&path->dirty_item);
-	INIT_LIST_HEAD(&path->calm);
-	INIT_LIST_HEAD(&path->pending);
-	timerqueue_init(&path->due);
-	/* As long as the fixture has it. */
+	cma_align_init_path(anet, path, NULL);
+	/* As if an id of the fixture's own were linked. */
 	path->nr_ids = 1;
 	spin_lock_irq(&anet->lock);
 	path->damp = cma_align_damp_get(anet, &path->key.dst, &damp);
@@ -822,21 +817,6 @@ static struct cma_align_path *delay_make_path(struct cma_align_net *anet)
 	spin_unlock_irq(&anet->lock);
 	kfree(damp);
 	return path;
-}
-
-/* Leave the netns as it was, so without what the destination remembers. */
-static void delay_drop_path(struct cma_align_net *anet,
-			    struct cma_align_path *path)
-{
-	spin_lock_irq(&anet->lock);
-	cma_align_index_del(anet, path);
-	cma_align_clear_due(anet, path);
-	if (path->dirty)
-		list_del_init(&path->dirty_item);
-	path->damp->last = 0;
-	cma_align_damp_put(anet, path->damp);
-	spin_unlock_irq(&anet->lock);
-	cma_align_put_path(path);
 }
 
 static int delay_init(struct kunit *test)
@@ -861,23 +841,31 @@ static int delay_init(struct kunit *test)
 	return 0;
 }
 
+/* The last id that is unlinked takes the path along. */
 static void delay_exit(struct kunit *test)
 {
 	struct delay_fixture *f = test->priv;
+	struct cma_align_net *anet = cma_align_net(&init_net);
+	struct rdma_id_private *id_priv;
 	int i;
 
 	if (f) {
 		delay_settle(f);
-		for (i = 0; i < DELAY_IDS; i++) {
-			if (!f->ids[i].id_priv.align.initialised)
+		delay_add_id(test, DELAY_IDS, RDMA_ALIGN_WITH_NETDEVICE);
+		f->path->nr_ids--;
+		/* Nor shall the destination remember anything. */
+		f->path->damp->last = 0;
+		for (i = 0; i <= DELAY_IDS; i++) {
+			id_priv = &f->ids[i].id_priv;
+			if (!id_priv->align.initialised)
 				continue;
-			cma_align_unlink(&f->ids[i].id_priv);
-			KUNIT_EXPECT_EQ(test,
-					refcount_read(&f->ids[i].id_priv.refcount),
-					1);
+			cma_align_unlink(id_priv);
+			KUNIT_EXPECT_EQ(test, refcount_read(&id_priv->refcount), 1);
 		}
-		KUNIT_EXPECT_EQ(test, f->path->nr_ids, 1);
-		delay_drop_path(f->anet, f->path);
+		KUNIT_EXPECT_TRUE(test, RB_EMPTY_ROOT(&anet->paths));
+		KUNIT_EXPECT_TRUE(test, RB_EMPTY_ROOT(&anet->tags));
+		KUNIT_EXPECT_TRUE(test, list_empty(&anet->dirty));
+		KUNIT_EXPECT_NULL(test, timerqueue_getnext(&anet->due));
 	}
 	cma_align_test_real_time(test);
 }
