@@ -57,6 +57,7 @@ struct sockaddr;
  * @torn_down: This module ended the connection.
  * @unread: A report waits in the user-space event channel.
  * @lost: The channel could not take a report.
+ * @missed: A verdict was not told because a report was unread.
  * @relink: Link the id to its path afresh.
  * @rejudge: The ULP set the mode: tell again what is wrong.
  *
@@ -88,6 +89,7 @@ struct cma_align_id {
 	bool			torn_down;
 	bool			unread;
 	bool			lost;
+	bool			missed;
 	bool			relink;
 	bool			rejudge;
 };

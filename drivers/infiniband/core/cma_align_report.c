@@ -116,9 +116,15 @@ static bool cma_align_next_report(struct rdma_id_private *id_priv,
 	if (!path || align->released != path->changes + 1)
 		goto unlock;
 	verdict = cma_align_id_verdict(align, path->state);
-	if (verdict == align->verdict ||
-	    cma_align_must_wait(id_priv, path->state))
+	/* What came and went while a report was unread is told by the present. */
+	if (verdict == align->verdict &&
+	    (!align->missed || verdict == CMA_ALIGN_ALIGNED))
 		goto unlock;
+	if (cma_align_must_wait(id_priv, path->state)) {
+		align->missed |= align->unread;
+		goto unlock;
+	}
+	align->missed = false;
 
 	report->state = path->state;
 	report->old_verdict = align->verdict;
