@@ -658,13 +658,13 @@ static int cma_align_look_pinned(struct cma_align_net *anet,
 	view->route_ifindex = key->ifindex;
 
 	/* Is it the route that a packet from this source would take anyway? */
-	if (key->gateway || key->family == AF_INET6) {
+	if (key->gateway) {
 		ret = cma_align_lookup(net, key, &key->src, 0, &hop);
 		if (cma_align_no_answer(ret))
 			return ret;
 		view->hidden = ret || hop.ifindex != key->ifindex;
 	}
-	if ((key->gateway || key->family == AF_INET6) &&
+	if (key->gateway &&
 	    !cma_align_route_by(net, key, &key->src, key->ifindex)) {
 		ret = cma_align_lookup(net, key, &key->src, key->ifindex, &hop);
 		if (cma_align_no_answer(ret))
@@ -713,6 +713,9 @@ static int cma_align_look_unpinned(struct cma_align_net *anet,
 	}
 
 	view->own_route = true;
+	/* A passive id's own netdevice is right, whatever the baseline was. */
+	if (own != key->ifindex && hop.ifindex == key->ifindex)
+		return 0;
 	if (hop.ifindex == own &&
 	    (!path->nexthop_known ||
 	     ipv6_addr_equal(&hop.nexthop, &path->nexthop))) {

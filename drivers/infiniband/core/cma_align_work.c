@@ -181,6 +181,13 @@ static void cma_align_update(struct cma_align_net *anet,
 	if (verdict.state == old_state)
 		return;
 
+	/* One change of the network does not lead there and back. */
+	if (path->changes && path->incident == anet->incident &&
+	    (old_state == CMA_ALIGN_ALIGNED ||
+	     verdict.state == CMA_ALIGN_ALIGNED)) {
+		anet->incident++;
+		anet->first_mark = cma_align_now();
+	}
 	path->state = verdict.state;
 	path->since = cma_align_now();
 	path->changes++;

@@ -10,15 +10,18 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
+# IPv4 only: soft-RoCE of 6.12 puts a wild QP pointer, and the machine dies, when a
+# packet arrives over IPv6 for a GID that has left (rxe_rcv() jumps to "drop" before
+# it clears pkt->qp).
 TEST_LIST='
-deleted			46	1: the source address has left: down, ADDRESS
-readded_in_delay	46	1: added again, a new GID entry: down, FAILOVER, as it outlives the delay
-readded_later		46	1: added again after the report: not restored; a new id resolves; R5
-moved			46	1: moved to the other netdevice with its route: down, ADDRESS
-before_route		46	4: ADDRESS is told before ROUTE and UNREACHABLE
-link_first		46	4: LINK is told before ADDRESS
-other_rail		46	1: ids of another address are not concerned; R41
-teardown		46	2, mode 2: DISCONNECTED
+deleted			4	1: the source address has left: down, ADDRESS
+readded_in_delay	4	1: added again, a new GID entry: down, FAILOVER, as it outlives the delay
+readded_later		4	1: added again after the report: not restored; a new id resolves; R5
+moved			4	1: moved to the other netdevice with its route: down, ADDRESS
+before_route		4	4: ADDRESS is told before ROUTE and UNREACHABLE
+link_first		4	4: LINK is told before ADDRESS
+other_rail		4	1: ids of another address are not concerned; R41
+teardown		4	2, mode 2: DISCONNECTED
 sticky			4	2, STICKY: down is reported
 '
 

@@ -18,7 +18,7 @@ renewed			46	2: interface down and up again: one report, one RESTORED; R90
 restored_late		4	2, RESTORED: no limit on how late; R43
 flap			46	3: a flap shorter than downdelay is silent; R44, R96
 carrier_flap		46	3: a loss of carrier shorter than downdelay is silent; R44
-one_rail		46	1: only the ids of the failed link are told; R35, R41, R53
+one_rail		4	1: only the ids of the failed link are told; R35, R41, R53
 sticky			4	2, STICKY: a path that is down is reported
 teardown_both		4	2, mode 2 on both sides of a dead path: each its own DISCONNECTED; R30
 reconnect		46	2: after a report a new id goes the new way; R5
