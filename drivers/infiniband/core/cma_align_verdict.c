@@ -604,6 +604,8 @@ static void cma_align_look_listener(struct net *net,
 	view->gid = !view->dest.port ||
 		    (view->dest.rdma_dev == key->rdma_dev &&
 		     view->dest.port == key->port);
+	if (!view->gid)
+		view->addr = cma_align_addr_on(net, key->ifindex, &key->src);
 }
 
 /*

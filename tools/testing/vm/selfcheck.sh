@@ -62,7 +62,7 @@ has()
 	return 1
 }
 
-hasnt()
+has_not()
 {
 	! grep -q -- "$2" "$tmp/$1"
 }
@@ -107,7 +107,7 @@ check "stdout, stderr and /dev/stdout of the command arrive" \
 	grep -qzP 'first[^\n]*\nsecond\nthird\nout 1\n' "$tmp/good.out"
 check "they arrive while the command runs" live
 check "kernel lines are in the log" has good/console.log 'log 20'
-check "kernel lines are not in the output" hasnt good.out 'log 20'
+check "kernel lines are not in the output" has_not good.out 'log 20'
 check "the current directory is the caller's" has good.out "^$here\$"
 check "/out is the host's" has good/kept kept
 check "what the guest writes elsewhere stays in the guest" \

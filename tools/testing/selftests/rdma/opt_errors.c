@@ -291,7 +291,7 @@ static int bind_active(struct pair *p, const struct sockaddr_storage *addr)
 }
 
 /* Goes on until the state is reached. */
-static int enter_state(struct pair *p, enum state state, bool ud,
+static int enter_state(struct pair *p, enum state until, bool ud,
 		       struct sockaddr_storage *addr)
 {
 	enum rdma_port_space ps = ud ? RDMA_PS_UDP : RDMA_PS_TCP;
@@ -300,40 +300,40 @@ static int enter_state(struct pair *p, enum state state, bool ud,
 	if (!p->channel || rdma_create_id(p->channel, &p->active, NULL, ps) ||
 	    rdma_create_id(p->channel, &p->listener, NULL, ps))
 		return -1;
-	if (state == STATE_IDLE)
+	if (until == STATE_IDLE)
 		return 0;
-	if (state == STATE_BOUND)
+	if (until == STATE_BOUND)
 		return bind_active(p, addr);
 
 	if (rdma_bind_addr(p->listener, (struct sockaddr *)addr) ||
 	    rdma_listen(p->listener, 1))
 		return -1;
-	if (state == STATE_LISTEN)
+	if (until == STATE_LISTEN)
 		return 0;
 
 	if (rdma_resolve_addr(p->active, NULL, (struct sockaddr *)addr, 4000))
 		return -1;
-	if (state == STATE_RESOLVING)
+	if (until == STATE_RESOLVING)
 		return 0;
 	if (wait_event(p, RDMA_CM_EVENT_ADDR_RESOLVED))
 		return -1;
-	if (state == STATE_ADDR_RESOLVED)
+	if (until == STATE_ADDR_RESOLVED)
 		return 0;
 
 	if (rdma_resolve_route(p->active, 4000) ||
 	    wait_event(p, RDMA_CM_EVENT_ROUTE_RESOLVED))
 		return -1;
-	if (state == STATE_ROUTE_RESOLVED)
+	if (until == STATE_ROUTE_RESOLVED)
 		return 0;
 
 	if (go_connect(p, ud))
 		return -1;
-	if (state == STATE_CONNECTING)
+	if (until == STATE_CONNECTING)
 		return 0;
 
 	if (go_accept(p, ud))
 		return -1;
-	if (state == STATE_CONNECTED)
+	if (until == STATE_CONNECTED)
 		return 0;
 
 	if (ud)			/* SIDR has nothing to disconnect */
@@ -343,7 +343,7 @@ static int enter_state(struct pair *p, enum state state, bool ud,
 	return wait_event(p, RDMA_CM_EVENT_DISCONNECTED);
 }
 
-static void test_state(int number, enum state state, bool ud,
+static void test_state(int number, enum state until, bool ud,
 		       struct sockaddr_storage *addr)
 {
 	struct pair p = {};
