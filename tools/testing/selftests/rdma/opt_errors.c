@@ -343,25 +343,25 @@ static int enter_state(struct pair *p, enum state until, bool ud,
 	return wait_event(p, RDMA_CM_EVENT_DISCONNECTED);
 }
 
-static void test_state(int number, enum state until, bool ud,
+static void test_state(int number, enum state last, bool ud,
 		       struct sockaddr_storage *addr)
 {
 	struct pair p = {};
 
 	failures = 0;
-	if (enter_state(&p, state, ud, addr)) {
+	if (enter_state(&p, last, ud, addr)) {
 		printf("# state not reached: %s\n", strerror(errno));
 		failures++;
 	} else {
 		all_values(p.active);
-		if (state >= STATE_LISTEN)
+		if (last >= STATE_LISTEN)
 			all_values(p.listener);
 		if (p.passive)
 			all_values(p.passive);
 	}
 	close_pair(&p);
 	printf("%s %d %s id, %s\n", failures ? "not ok" : "ok", number,
-	       ud ? "UD" : "RC", state_names[state]);
+	       ud ? "UD" : "RC", state_names[last]);
 }
 
 int main(int argc, char **argv)
