@@ -156,7 +156,7 @@ teardown()
 	connect c1 mode teardown "$SHORT"
 	delete_address
 	expect_event c1 DISCONNECTED status=0
-	expect_silence c1
+	expect_timewait_at_most c1
 }
 
 sticky()
