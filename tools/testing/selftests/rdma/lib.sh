@@ -620,6 +620,17 @@ expect_after()
 	[ $ms -le "${2:-999999}" ] || fail "after $ms ms, expected $2 at most: $EVENT"
 }
 
+# expect_timewait_at_most ID: after a teardown. It comes soon when not even a DREQ
+# can be sent, because the source address has left.
+expect_timewait_at_most()
+{
+	if next_event "$1" 2; then
+		field event "$EVENT"
+		[ "$FIELD" = TIMEWAIT_EXIT ] || fail "$1: expected TIMEWAIT_EXIT; got $EVENT"
+	fi
+	expect_silence "$1"
+}
+
 # skip_events ID EVENT: take all up to this one
 skip_events()
 {
