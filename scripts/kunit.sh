@@ -76,6 +76,7 @@ compile()
 {
 	local args=() a
 
+	lock tree-in-use
 	tree=$("$top/scripts/tree.sh") || exit 1
 	for a in ${KUNIT_ARGS:-}; do
 		[[ $a != --kconfig_add=* ]] || args+=("$a")
