@@ -33,7 +33,8 @@ die()
 vm_args=() slow=1
 if [ -n "${DEBUG:-}" ] && [ "$DEBUG" != 0 ]; then
 	slow=4
-	image=${VM_IMAGE:-$build/cache/image-debug}
+	image=${VM_IMAGE:-}
+	[ -n "$image" ] || image=$("$here/build-kernel.sh" debug) || exit 2
 	[ -d "$image/boot" ] || die "no debug kernel in $image"
 	KVER=$(find "$image/boot" -name 'vmlinuz-*' | sed 's/.*vmlinuz-//' | sort -V | tail -n 1)
 	vm_args+=(--image "$image")
