@@ -22,7 +22,7 @@
 #define BLOCKS		512
 #define PACE_US		2000
 
-static volatile sig_atomic_t stop;
+static _Atomic int stop;
 static uint32_t version[BLOCKS];
 static uint64_t *buf, *want;
 static int dev;
@@ -49,7 +49,7 @@ static void *watch_state(void *path)
 			state[strcspn(state, "\n")] = 0;
 			if (strcmp(state, last) && *last)
 				say("heard", "controller: %s -> %s", last, state);
-			strcpy(last, state);
+			snprintf(last, sizeof(last), "%s", state);
 		}
 		usleep(10000);
 	}

@@ -59,7 +59,7 @@ struct conn {
 };
 
 static struct rdma_event_channel *channel;
-static volatile sig_atomic_t stop;
+static _Atomic int stop;
 
 static void on_signal(int sig)
 {
