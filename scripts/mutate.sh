@@ -80,7 +80,8 @@ work	s/if \(v4 == cma_align_is_v4\(&path->key.dst\)\)/if (true)/	an IPv6 prefix 
 report	s/state == CMA_ALIGN_SUPERSEDED && align->mode & RDMA_HA_F_STICKY/false/	sticky is ignored
 report	s/align->mode & RDMA_HA_F_STICKY/align->mode/	every id is sticky
 report	s/align->released != path->changes \+ 1/false/	told before the delay has passed
-report	s/\tif \(verdict == align->verdict \|\|\n/\tif (/	told again and again
+report	s/\tif \(verdict == align->verdict &&\n/\tif (false \&\&\n/	told again and again
+report	s/align->missed \|= align->unread;//	what came and went unread is not told
 report	s/align->verdict = verdict;/;/	what was told is not remembered
 report	s/tell = reason && align->mode & RDMA_HA_F_RESTORED;/tell = reason;/	RESTORED without being asked
 report	s/tell = reason && align->mode & RDMA_HA_F_RESTORED;/tell = align->mode \& RDMA_HA_F_RESTORED;/	RESTORED of what was never told

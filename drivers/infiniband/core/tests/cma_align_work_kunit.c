@@ -527,6 +527,12 @@ static void delay_test_seq(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, d->events[0].seq, 5);
 	expect_down(test, late);
 	KUNIT_EXPECT_EQ(test, late->events[0].seq, 1);
+
+	/* What it has when it leaves the path, it brings to the next. */
+	cma_align_unlink(&d->id_priv);
+	KUNIT_EXPECT_EQ(test, d->id_priv.align.seq, 5);
+	cma_align_unlink(&late->id_priv);
+	KUNIT_EXPECT_EQ(test, late->id_priv.align.seq, 1);
 }
 
 /* A program has one unread report at most; later changes follow it. */
@@ -567,6 +573,32 @@ static void delay_test_unread(struct kunit *test)
 	delay_pass(100 * UPDELAY);
 	delay_see_down(f);
 	expect_down(test, d);
+}
+
+/* There and back while nobody read: what is now is told, though it was before. */
+static void delay_test_unread_there_and_back(struct kunit *test)
+{
+	struct delay_fixture *f = test->priv;
+	struct delay_id *d = delay_one(test, 0);
+
+	d->id_priv.res.user = true;
+	delay_see_down(f);
+	delay_pass(DOWNDELAY);
+	delay_see_down(f);
+	expect_down(test, d);
+	delay_see_aligned(f);
+	delay_pass(100 * UPDELAY);
+	delay_see_aligned(f);
+	delay_see_down(f);
+	delay_pass(100 * UPDELAY);
+	delay_see_down(f);
+	expect_silence(test, d);
+	rdma_ha_event_done(&d->id_priv.id, true);
+	delay_settle(f);
+	expect_down(test, d);
+	rdma_ha_event_done(&d->id_priv.id, true);
+	delay_settle(f);
+	expect_silence(test, d);
 }
 
 /* The channel had no memory: told again, not lost, and not told twice. */
@@ -652,6 +684,25 @@ static void delay_test_ended(struct kunit *test)
 	delay_pass(DOWNDELAY);
 	d->id_priv.align.ended = true;
 	delay_see_down(f);
+	expect_silence(test, d);
+}
+
+/* Something else calls the id's work: a program that read, or a new option. */
+static void delay_test_called_early(struct kunit *test)
+{
+	struct delay_fixture *f = test->priv;
+	struct delay_id *d = delay_one(test, 0);
+
+	delay_see_down(f);
+	delay_pass(DOWNDELAY - 1);
+	cma_align_queue_id(&d->id_priv);
+	delay_settle(f);
+	expect_silence(test, d);
+	delay_pass(1);
+	delay_see_down(f);
+	expect_down(test, d);
+	cma_align_queue_id(&d->id_priv);
+	delay_settle(f);
 	expect_silence(test, d);
 }
 
@@ -888,10 +939,12 @@ static struct kunit_case delay_cases[] = {
 	KUNIT_CASE(delay_test_shared_path),
 	KUNIT_CASE(delay_test_seq),
 	KUNIT_CASE(delay_test_unread),
+	KUNIT_CASE(delay_test_unread_there_and_back),
 	KUNIT_CASE(delay_test_lost),
 	KUNIT_CASE(delay_test_accepting),
 	KUNIT_CASE(delay_test_default_mode),
 	KUNIT_CASE(delay_test_ended),
+	KUNIT_CASE(delay_test_called_early),
 	KUNIT_CASE(delay_test_verdict_changed_before_work),
 	KUNIT_CASE(delay_test_damping),
 	KUNIT_CASE(delay_test_damping_incident),
