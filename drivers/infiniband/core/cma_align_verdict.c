@@ -666,20 +666,15 @@ static int cma_align_look_pinned(struct cma_align_net *anet,
 			return ret;
 		view->hidden = ret || hop.ifindex != key->ifindex;
 	}
-	if (key->gateway &&
-	    !cma_align_route_by(net, key, &key->src, key->ifindex)) {
-		ret = cma_align_lookup(net, key, &key->src, key->ifindex, &hop);
-		if (cma_align_no_answer(ret))
-			return ret;
-		if (ret || !hop.local) {
-			view->route = CMA_ALIGN_ROUTE_NONE;
-			view->own_route = false;
-			return 0;
-		}
-	}
 	ret = cma_align_lookup(net, key, &key->src, key->ifindex, &hop);
 	if (cma_align_no_answer(ret))
 		return ret;
+	if (key->gateway && (ret || !hop.local) &&
+	    !cma_align_route_by(net, key, &key->src, key->ifindex)) {
+		view->route = CMA_ALIGN_ROUTE_NONE;
+		view->own_route = false;
+		return 0;
+	}
 	if (!ret && hop.ifindex == key->ifindex)
 		cma_align_look_neigh(net, path, &hop, view);
 	return 0;

@@ -35,8 +35,10 @@ static bool cma_align_breathe(struct cma_align_net *anet, unsigned int *n,
 	return true;
 }
 
-static void cma_align_collect_range(struct cma_align_net *anet,
-				    const struct cma_align_range *range)
+/* @both: of either family; an IPv6 prefix may span the mapped IPv4 addresses. */
+static void cma_align_collect_between(struct cma_align_net *anet,
+				      const struct cma_align_range *range,
+				      bool both)
 {
 	bool v4 = cma_align_is_v4(&range->first);
 	struct cma_align_path *path;
@@ -48,8 +50,7 @@ static void cma_align_collect_range(struct cma_align_net *anet,
 	path = cma_align_index_first(anet, &range->first);
 	while (path && memcmp(&path->key.dst, &range->last,
 			      sizeof(range->last)) <= 0) {
-		/* An IPv6 prefix may span the mapped IPv4 addresses. */
-		if (v4 == cma_align_is_v4(&path->key.dst))
+		if (both || v4 == cma_align_is_v4(&path->key.dst))
 			cma_align_set_dirty(anet, path);
 		key = path->key;
 		if (cma_align_breathe(anet, &n, &flags))
@@ -74,25 +75,19 @@ static void cma_align_collect_tag(struct cma_align_net *anet, u64 tag)
 	spin_unlock_irqrestore(&anet->lock, flags);
 }
 
+static void cma_align_collect_range(struct cma_align_net *anet,
+				    const struct cma_align_range *range)
+{
+	cma_align_collect_between(anet, range, false);
+}
+
 static void cma_align_collect_all(struct cma_align_net *anet)
 {
-	static const struct in6_addr first;
-	struct cma_align_path *path;
-	struct cma_align_key key;
-	unsigned long flags;
-	unsigned int n = 0;
+	static const struct cma_align_range all = {
+		.last.s6_addr = { [0 ... 15] = 0xff },
+	};
 
-	spin_lock_irqsave(&anet->lock, flags);
-	path = cma_align_index_first(anet, &first);
-	while (path) {
-		cma_align_set_dirty(anet, path);
-		key = path->key;
-		if (cma_align_breathe(anet, &n, &flags))
-			path = cma_align_index_after(anet, &key);
-		else
-			path = cma_align_index_next(path);
-	}
-	spin_unlock_irqrestore(&anet->lock, flags);
+	cma_align_collect_between(anet, &all, true);
 }
 
 /* Wait until what was marked can be seen, then find the paths concerned. */
