@@ -11,9 +11,6 @@
 
 # IPv4 only so far: after a link was down, an IPv6 connection over soft-RoCE is now and
 # then rejected by its passive side, for a reason that is not yet found.
-# removed (R58) and removed_in_delay (R62) are not run: removing a soft-RoCE device
-# waits in ib_uverbs for align_cm's verbs context, with stock modules too. They need an
-# id without one.
 TEST_LIST='
 down			4	1: netdevice not up: down, LINK; the new path is the spare one
 down_alone		4	1, 4: the same without any other path: no new path
@@ -28,6 +25,8 @@ sticky			4	2, STICKY: a path that is down is reported
 teardown_both		4	2, mode 2 on both sides of a dead path: each its own DISCONNECTED; R30
 reconnect		4	2: after a report a new id goes the new way; R5
 peer_blocked		4	7: a path that is blocked beyond the first hop is not seen; R7
+removed			4	2: nothing after DEVICE_REMOVAL, and never a report after it; R58
+removed_in_delay	4	2: a pending delay does not hold the device; R62
 '
 
 script_setup()
@@ -229,6 +228,7 @@ third_path()
 	run add_rxe "$S2"
 	defer del_rxe "rx_$C2"
 	defer del_rxe "rx_$S2"
+	defer cm_stop
 	wait_carrier "$C2"
 	wait_gid "$C2" 10.3.0.1
 	run ip neigh replace "$SERVICE" lladdr "$(lladdr "$S2")" dev "$C2" nud reachable
@@ -239,7 +239,7 @@ removed()
 	selfloop
 	third_path
 	resolve c1 mode align+restored downdelay 0 updelay 0
-	run ip link del "$C2"
+	remove_held ip link del "$C2"
 	next_event c1 "$DEADLINE" || fail "c1: no event"
 	field event "$EVENT"
 	if [ "$FIELD" = ADDR_CHANGE ]; then
@@ -250,6 +250,7 @@ removed()
 	fi
 	[ "$FIELD" = DEVICE_REMOVAL ] || fail "expected DEVICE_REMOVAL; got $EVENT"
 	expect_silence c1
+	let_go
 }
 
 removed_in_delay()
@@ -263,8 +264,9 @@ removed_in_delay()
 	expect_silence c1
 	now_ms
 	begin=$NOW
-	run rdma link delete "rx_$C2"
+	remove_held rdma link delete "rx_$C2"
 	expect_event c1 DEVICE_REMOVAL
+	let_go
 	now_ms
 	[ $((NOW - begin)) -lt 15000 ] || fail "the device was held for $((NOW - begin)) ms"
 }

@@ -392,6 +392,18 @@ CM_PARTIAL=
 CM_BAD=
 CM_SYNC=0
 
+# alone COMMAND...: in a process of its own. One that had the pipes to the
+# programs too would keep these from seeing their end.
+alone()
+{
+	local fd
+
+	for fd in "${CM_FD[@]}"; do
+		eval "exec $fd>&-"
+	done
+	exec "$@"
+}
+
 # cm_start [PROGRAM [OPTION]...]: the default one is started by the first cm
 cm_start()
 {
@@ -403,7 +415,7 @@ cm_start()
 		exec {CM_OUT}<>"$TMP/out"
 	fi
 	mkfifo "$TMP/$prog.in"
-	"$ALIGN_CM" "$@" <"$TMP/$prog.in" >"$TMP/out" 2>&1 &
+	alone "$ALIGN_CM" "$@" <"$TMP/$prog.in" >"$TMP/out" 2>&1 &
 	CM_PID[$prog]=$!
 	exec {fd}>"$TMP/$prog.in"
 	CM_FD[$prog]=$fd
@@ -748,6 +760,30 @@ revive_rxe()
 del_rxe()
 {
 	rdma link delete "$1"
+}
+
+# remove_held COMMAND...: start what removes an RDMA device that programs use.
+# rdma_cm tells its ids at once; then the verbs interface waits until every
+# program has closed the device, because soft-RoCE cannot be taken away from
+# them. librdmacm never closes one: see what there is to see, then let_go.
+remove_held()
+{
+	alone "$@" &
+	REMOVALS+=($!)
+}
+REMOVALS=()
+
+# let_go: end the programs; what they held must go now
+let_go()
+{
+	local pid
+
+	cm_stop
+	for pid in "${REMOVALS[@]}"; do
+		wait_until cm_gone "$pid" || fail "a device is held that no program uses"
+		wait "$pid" || fail "a device could not be removed"
+	done
+	REMOVALS=()
 }
 
 # learn NETDEV...: the numbers that a report names them and their RDMA devices by
