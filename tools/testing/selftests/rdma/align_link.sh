@@ -26,6 +26,8 @@ teardown_both		4	2, mode 2 on both sides of a dead path: each its own DISCONNECT
 reconnect		4	2: after a report a new id goes the new way; R5
 peer_blocked		4	7: a path that is blocked beyond the first hop is not seen; R7
 removed			4	2: nothing after DEVICE_REMOVAL, and never a report after it; R58
+removed_connected	4	2: the same for a connection, both ends of it; R58
+removed_teardown	4	2, mode 2: one DISCONNECTED at most, before DEVICE_REMOVAL; R58
 removed_in_delay	4	2: a pending delay does not hold the device; R62
 '
 
@@ -212,26 +214,59 @@ peer_blocked()
 # A path of its own, because its netdevice or its RDMA device is deleted.
 third_path()
 {
+	local netdev
+
 	C2=c2_$$
 	S2=s2_$$
+	CLIENT2=${CLIENT1%1}77
 	run ip link add "$C2" type veth peer name "$S2"
 	defer ip link del "$C2"
 	set_sysctls "$C2" "$S2"
+	for netdev in "$C2" "$S2"; do
+		run ip rule add pref 5 iif "$netdev" lookup local
+		defer ip rule del pref 5 iif "$netdev"
+	done
 	ip_batch <<-BATCH
 	link set $C2 up
 	link set $S2 up
-	addr add 10.3.0.1/24 dev $C2
+	addr add $CLIENT2/32 dev $C2
 	addr add $SERVICE/32 dev $S2
-	route replace $SERVICE dev $C2 src 10.3.0.1 table $TO_SERVICE
+	route replace $SERVICE dev $C2 src $CLIENT2 table $TO_SERVICE
+	route replace $CLIENT2 dev $S2 src $SERVICE table $TO_CLIENT
 	BATCH
 	run add_rxe "$C2"
 	run add_rxe "$S2"
 	defer del_rxe "rx_$C2"
 	defer del_rxe "rx_$S2"
 	defer cm_stop
-	wait_carrier "$C2"
-	wait_gid "$C2" 10.3.0.1
-	run ip neigh replace "$SERVICE" lladdr "$(lladdr "$S2")" dev "$C2" nud reachable
+	wait_carrier "$C2" "$S2"
+	wait_gid "$C2" "$CLIENT2"
+	wait_gid "$S2" "$SERVICE"
+	ip_batch <<-BATCH
+	neigh replace $SERVICE lladdr $(lladdr "$S2") dev $C2 nud reachable
+	neigh replace $CLIENT2 lladdr $(lladdr "$C2") dev $S2 nud reachable
+	BATCH
+}
+
+# expect_removal ID [EVENT]...: each EVENT once at most, then DEVICE_REMOVAL
+expect_removal()
+{
+	local id=$1
+	shift
+
+	while :; do
+		next_event "$id" "$DEADLINE" || fail "$id: no DEVICE_REMOVAL in $DEADLINE s"
+		field event "$EVENT"
+		[ "$FIELD" != DEVICE_REMOVAL ] || return 0
+		while [ $# -gt 0 ] && [ "$1" != "$FIELD" ]; do
+			shift
+		done
+		[ $# -gt 0 ] || fail "$id: expected DEVICE_REMOVAL; got $EVENT"
+		shift
+		[ "$FIELD" = ADDR_CHANGE ] || continue
+		field reason "$EVENT"
+		[ "$FIELD" = LINK ] || fail "$id: expected LINK; got $EVENT"
+	done
 }
 
 removed()
@@ -240,15 +275,33 @@ removed()
 	third_path
 	resolve c1 mode align+restored downdelay 0 updelay 0
 	remove_held ip link del "$C2"
-	next_event c1 "$DEADLINE" || fail "c1: no event"
-	field event "$EVENT"
-	if [ "$FIELD" = ADDR_CHANGE ]; then
-		field reason "$EVENT"
-		[ "$FIELD" = LINK ] || fail "expected LINK; got $EVENT"
-		next_event c1 "$DEADLINE" || fail "c1: no event"
-		field event "$EVENT"
-	fi
-	[ "$FIELD" = DEVICE_REMOVAL ] || fail "expected DEVICE_REMOVAL; got $EVENT"
+	expect_removal c1 ADDR_CHANGE
+	expect_silence c1
+	let_go
+}
+
+removed_connected()
+{
+	selfloop
+	third_path
+	listen server mode align+restored downdelay 0 updelay 0
+	LISTENING=1
+	connect c1 mode align+restored downdelay 0 updelay 0
+	traffic c1 10
+	remove_held ip link del "$C2"
+	expect_removal c1 ADDR_CHANGE
+	expect_removal "$PASSIVE" ADDR_CHANGE
+	expect_silence c1 "$PASSIVE" server
+	let_go
+}
+
+removed_teardown()
+{
+	selfloop
+	third_path
+	connect c1 mode teardown downdelay 0 updelay 0
+	remove_held ip link del "$C2"
+	expect_removal c1 DISCONNECTED TIMEWAIT_EXIT
 	expect_silence c1
 	let_go
 }
