@@ -40,6 +40,8 @@ part "make lint" scripts/lint.sh
 part "make kunit" scripts/kunit.sh
 part "tests of the build" scripts/test-build.sh
 part "make series" scripts/series.sh
+part "tests of the demo's verdict" tools/demo/selfcheck.sh
+part "make demo" tools/demo/demo.sh
 part "make selftest" selftests
 
 # A part that died before it could tell must not go unnoticed.

@@ -191,7 +191,7 @@ static bool conn_poll(struct conn *c, void (*received)(struct conn *c, int slot)
 	}
 	while (!c->failed && ibv_poll_cq(c->cq, 1, &wc) > 0) {
 		if (wc.status != IBV_WC_SUCCESS) {
-			say("heard", "completion error: %s",
+			say("heard", "failed: %s",
 			    ibv_wc_status_str(wc.status));
 			c->failed = true;
 		} else if (wc.opcode == IBV_WC_RECV) {

@@ -45,13 +45,11 @@ progress()
 	echo "  [$side] $*"
 }
 
-# net TEXT COMMAND...: change the network, and tell the timeline when
-net()
+# step TEXT: what happens to the network from here on is one row of the table
+step()
 {
 	progress "$1"
-	mark net "$1"
-	shift
-	"$@"
+	mark step "$1"
 }
 
 set_up_network()
@@ -185,14 +183,18 @@ story_rc()
 	settle "$meter" 2
 	mark start "requests are answered"
 
-	net "the route moves to c1, both links are fine" route_to 1
+	step "the route moves to c1, both links work"
+	route_to 1
 	settle "$meter" 3
-	net "link c0 fails, which no route uses any more" fail_link 0
+	step "link c0 fails, no route uses it"
+	fail_link 0
 	settle "$meter" 3
-	net "link c0 is repaired" repair_link 0
+	step "link c0 is repaired"
+	repair_link 0
 	settle "$meter" 2
-	net "link c1 fails" fail_link 1
-	net "the route moves to c0" route_to 0
+	step "link c1 fails, the route moves to c0"
+	fail_link 1
+	route_to 0
 	settle "$meter" 3
 	mark end "of the story"
 	repair_link 1
@@ -270,14 +272,17 @@ story_nvme()
 	nvme_path
 	mark start "blocks are written and read"
 
-	net "link c0 fails" fail_link 0
-	net "the route moves to c1" route_to 1
+	step "link c0 fails, the route moves to c1"
+	fail_link 0
+	route_to 1
 	settle "$meter" 3
 	nvme_path
-	net "link c0 is repaired" repair_link 0
+	step "link c0 is repaired"
+	repair_link 0
 	settle "$meter" 2
-	net "link c1 fails" fail_link 1
-	net "the route moves to c0" route_to 0
+	step "link c1 fails, the route moves to c0"
+	fail_link 1
+	route_to 0
 	settle "$meter" 3
 	nvme_path
 	mark end "of the story"
