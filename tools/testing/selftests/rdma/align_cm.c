@@ -21,6 +21,7 @@
  *	connect NAME ADDR PORT [OPTION]...	up to ESTABLISHED
  *	go NAME					connect a resolved id
  *	accept NAME, reject NAME, disconnect NAME, destroy NAME
+ *	join NAME ADDR				the multicast group
  *	set NAME mode|downdelay|updelay VALUE
  *	setraw NAME NUMBER LENGTH [VALUE]	any option, any length
  *	traffic NAME COUNT [DEADLINE]		RC ping-pong, milliseconds
@@ -772,9 +773,23 @@ static void start_traffic(struct endpoint *ep, int count, int deadline_ms)
 		end_traffic(ep, "failed");
 }
 
+static void do_join(struct endpoint *ep, const char *text)
+{
+	struct sockaddr_storage group = {};
+	int ret;
+
+	ret = parse_addr(text, "0", &group);
+	if (!ret)
+		ret = rdma_join_multicast(ep->id, (struct sockaddr *)&group,
+					  ep);
+	say_result(ep, "join", ret);
+}
+
 static int id_command(struct endpoint *ep, char **words, int n)
 {
-	if (!strcmp(words[0], "go")) {
+	if (!strcmp(words[0], "join") && n == 3) {
+		do_join(ep, words[2]);
+	} else if (!strcmp(words[0], "go")) {
 		do_connect(ep);
 	} else if (!strcmp(words[0], "accept")) {
 		do_accept(ep);
