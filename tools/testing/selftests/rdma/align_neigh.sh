@@ -22,6 +22,8 @@ twin_unknown		46	1: the same, when it has to be asked for
 other_known		46	1: another gateway at another link-layer address: superseded, NEIGHBOUR; R49
 other_unknown		46	1: the same, when it has to be asked for
 other_silent		4	1: another gateway that does not answer: no verdict, silent
+redirected		46	1: a redirect to a gateway at another link-layer address: NEIGHBOUR
+redirected_twin		46	1: a redirect to another gateway at the same one: silent
 updelay			4	3: NEIGHBOUR waits for updelay
 sticky			4	2, STICKY: NEIGHBOUR is not told, LINK is
 teardown		46	2, mode 2: DISCONNECTED; TIMEWAIT_EXIT
@@ -178,6 +180,71 @@ other_silent()
 	route_via "${GATEWAY%254}251"
 	QUIET_MS=5000 expect_silence c1
 	know "${GATEWAY%254}251" "$FOREIGN" "$GC"
+	expect_report c1 NEIGHBOUR none "$GC" "$GC"
+}
+
+gw_local()
+{
+	ip -n "$GW" -6 -o addr show dev "$1" scope link | sed -nE 's/.*inet6 ([^/]*).*/\1/p'
+}
+
+# by_router: the route to the service as routers announce it: over IPv6 by their
+# link-local addresses, which redirects name
+by_router()
+{
+	need_python
+	echo 1 >"/proc/sys/net/ipv$FAMILY/conf/all/accept_redirects"
+	echo 1 >"/proc/sys/net/ipv$FAMILY/conf/$GC/accept_redirects"
+	gateway
+	if [ "$FAMILY" = 6 ]; then
+		GATEWAY=$(gw_local "$G0") OTHER=$(gw_local "$GM") TWIN=fe80::77
+		run ip -n "$GW" addr add "$TWIN/64" dev "$G0" nodad
+		defer ip -n "$GW" addr del "$TWIN/64" dev "$G0"
+	fi
+	know "$GATEWAY" "$(gw_lladdr "$G0")" "$GC"
+	route_via "$GATEWAY"
+}
+
+need_python()
+{
+	command -v python3 >/dev/null || skip "python3 is not installed"
+}
+
+# redirect_to ADDR NETDEV: by the gateway
+redirect_to()
+{
+	know "$1" "$(gw_lladdr "$2")" "$GC"
+	if [ "$FAMILY" = 4 ]; then
+		run ip netns exec "$GW" "$HERE/icmp.py" redirect "$GATEWAY" "$CLIENT0" \
+			"$SERVICE" "$1"
+	else
+		run ip netns exec "$GW" "$HERE/icmp.py" redirect6 "$GATEWAY%$G0" \
+			"$CLIENT0" "$SERVICE" "$1" "$(gw_lladdr "$2")"
+	fi
+	wait_until redirected_by "$1" || fail "the redirect is not followed"
+}
+
+redirected_by()
+{
+	[[ $(ipf route get "$SERVICE" from "$CLIENT0") == *" via $1 "* ]]
+}
+
+redirected()
+{
+	by_router
+	connect c1 mode align "$SHORT"
+	redirect_to "$OTHER" "$GM"
+	expect_report c1 NEIGHBOUR none "$GC" "$GC"
+	expect_silence c1
+}
+
+redirected_twin()
+{
+	by_router
+	connect c1 mode align "$SHORT"
+	redirect_to "$TWIN" "$G0"
+	expect_silence c1
+	know "$TWIN" "$FOREIGN" "$GC"
 	expect_report c1 NEIGHBOUR none "$GC" "$GC"
 }
 
