@@ -168,6 +168,32 @@ static void cma_align_passive_key(const struct rdma_id_private *id_priv,
 }
 
 /*
+ * IPv6 resolves an id by another netdevice than that of its source address when
+ * the preferred route leaves there. What the ULP bound it to still is where its
+ * traffic leaves, by its GID; it was never reached by a route there.
+ */
+static void cma_align_bound_key(const struct rdma_dev_addr *dev_addr,
+				struct cma_align_key *key)
+{
+	struct net_device *ndev;
+
+	if (!key->gid_attr)
+		return;
+	rcu_read_lock();
+	ndev = rcu_dereference(key->gid_attr->ndev);
+	if (ndev && ndev->ifindex != key->ifindex &&
+	    net_eq(dev_net(ndev), dev_addr->net)) {
+		key->ifindex = ndev->ifindex;
+		key->route_ifindex = ndev->ifindex;
+		key->gateway = false;
+		memset(key->src_ll, 0, sizeof(key->src_ll));
+		memcpy(key->src_ll, ndev->dev_addr,
+		       min_t(int, ndev->addr_len, CMA_ALIGN_LL_LEN));
+	}
+	rcu_read_unlock();
+}
+
+/*
  * The path of an id, from what the id was resolved to. Of a passive id the
  * route is taken as it is now.
  *
@@ -220,6 +246,8 @@ static bool cma_align_make_key(struct rdma_id_private *id_priv,
 			       dev_addr->network == RDMA_NETWORK_IPV6;
 		memcpy(key->ll, dev_addr->dst_dev_addr, ll_len);
 		key->ll_known = true;
+		if (key->pinned)
+			cma_align_bound_key(dev_addr, key);
 	}
 	return true;
 }

@@ -13,6 +13,7 @@ route_moves		4	1: routes that move to another netdevice do not concern it; its l
 default_moves		4	1: nor does the default route; R88
 route_goes		4	1: on-link, nor does a route that is deleted
 twin			4	1: the route of its netdevice goes and comes while the twin is preferred: silent; R38
+other_resolved		6	1: resolved by another netdevice, its own is what concerns it
 bound_first		4	1: bound by rdma_bind_addr(), the same
 address			4	1: its address does concern it: down, ADDRESS
 neighbour		4	1: so does its next hop: NEIGHBOUR
@@ -82,6 +83,18 @@ twin()
 	run ipf route del "$SERVICES" dev "$C0" table "$TO_SERVICE"
 	expect_silence c1
 	run ipf route add "$SERVICES" dev "$C0" src "$CLIENT0" table "$TO_SERVICE" metric 200
+	expect_silence c1
+	expect_link_watched c1
+}
+
+# IPv6 takes the better route, although it leaves by another netdevice than that
+# of the source address. It is not used to connect: the passive side would have
+# no route back by the netdevice where the request arrives.
+other_resolved()
+{
+	selfloop
+	run ipf route add "$SERVICE" dev "$C1" src "$CLIENT1" table "$TO_SERVICE" metric 100
+	resolve c1 src "$CLIENT0" mode align "$SHORT"
 	expect_silence c1
 	expect_link_watched c1
 }
