@@ -924,9 +924,12 @@ set_addresses()
 	if [ "$FAMILY" = 6 ]; then
 		CLIENT0=fd00:1:$n::1 CLIENT1=fd00:2:$n::1 SERVICE=fd00:9:$n::1
 		LEN=64 HOST=128 SERVICES=fd00:9:$n::/64 ANY=::
+		# A new address is tentative until a work has run, although duplicates
+		# are not looked for, and no route takes it for a source meanwhile.
+		NODAD=nodad
 	else
 		CLIENT0=10.1.$n.1 CLIENT1=10.2.$n.1 SERVICE=10.9.$n.1
-		LEN=24 HOST=32 SERVICES=10.9.$n.0/24 ANY=0.0.0.0
+		LEN=24 HOST=32 SERVICES=10.9.$n.0/24 ANY=0.0.0.0 NODAD=
 	fi
 }
 
@@ -1000,10 +1003,10 @@ selfloop()
 	link set $C1 up
 	link set $S0 up
 	link set $S1 up
-	addr add $CLIENT0/$LEN dev $C0
-	addr add $CLIENT1/$LEN dev $C1
-	addr add $SERVICE/$HOST dev $S0
-	addr add $SERVICE/$HOST dev $S1
+	addr add $CLIENT0/$LEN dev $C0 $NODAD
+	addr add $CLIENT1/$LEN dev $C1 $NODAD
+	addr add $SERVICE/$HOST dev $S0 $NODAD
+	addr add $SERVICE/$HOST dev $S1 $NODAD
 	route add $SERVICE dev $C0 src $CLIENT0 table $TO_SERVICE
 	route add $CLIENT0 dev $S0 src $SERVICE table $TO_CLIENT
 	route add $CLIENT1 dev $S1 src $SERVICE table $TO_CLIENT
@@ -1057,6 +1060,42 @@ route_to_c1()
 route_to_c0()
 {
 	run ipf route replace "$SERVICE" dev "$C0" src "$CLIENT0" table "$TO_SERVICE"
+}
+
+# What a netdevice is asked for that has no route, IPv4 takes to be on link there.
+# IPv6 takes another netdevice, rdma_cm and soft-RoCE with it: a request then
+# arrives where the passive side has no route to its source, which rejects it
+# (status 28). The netdevice only counts among routes of one metric. So each of
+# the next two leaves a route by both netdevices.
+
+# For ids that are bound to the one or the other.
+route_by_both()
+{
+	[ "$FAMILY" = 6 ] || return 0
+	run ipf route append "$SERVICE" dev "$C1" src "$CLIENT1" table "$TO_SERVICE"
+}
+
+# The route by C1 is preferred, and what is bound to C0 still gets through.
+prefer_c1()
+{
+	if [ "$FAMILY" = 4 ]; then
+		run ipf route replace "$SERVICES" dev "$C0" src "$CLIENT0" table "$TO_SERVICE"
+		route_to_c1
+		return
+	fi
+	ip_batch -6 <<-BATCH
+	route append $SERVICE dev $C1 src $CLIENT1 table $TO_SERVICE
+	route del $SERVICE dev $C0 table $TO_SERVICE
+	route append $SERVICE dev $C0 src $CLIENT0 table $TO_SERVICE
+	BATCH
+}
+
+# keep_addresses NETDEV: IPv6 addresses go with the link, and with them the GIDs
+keep_addresses()
+{
+	[ "$FAMILY" = 6 ] || return 0
+	echo 1 >"/proc/sys/net/ipv6/conf/$1/keep_addr_on_down"
+	defer eval "echo 0 >/proc/sys/net/ipv6/conf/$1/keep_addr_on_down"
 }
 
 # The last step of every test of silence: the id is still watched.
@@ -1141,9 +1180,9 @@ gateway()
 	ip_batch "-$FAMILY" <<-BATCH
 	link set $GC up
 	link set $GS up
-	addr add $CLIENT0/$LEN dev $GC
-	addr add $SERVICE/$HOST dev $GS
-	addr add ${far}1/$LEN dev $GS
+	addr add $CLIENT0/$LEN dev $GC $NODAD
+	addr add $SERVICE/$HOST dev $GS $NODAD
+	addr add ${far}1/$LEN dev $GS $NODAD
 	route add $SERVICE via $GATEWAY dev $GC onlink src $CLIENT0 table $TO_SERVICE
 	route add $CLIENT0 via $FAR dev $GS onlink src $SERVICE table $TO_CLIENT
 	neigh replace $GATEWAY lladdr $(gw_lladdr "$G0") dev $GC nud reachable
@@ -1243,8 +1282,8 @@ bond()
 	revive_rxe "$BS"
 	flush_addresses "$C0" "$C1" "$S0" "$S1" "$BS" "$BOND"
 	ip_batch "-$FAMILY" <<-BATCH
-	addr add $CLIENT0/$LEN dev $BOND
-	addr add $SERVICE/$HOST dev $BS
+	addr add $CLIENT0/$LEN dev $BOND $NODAD
+	addr add $SERVICE/$HOST dev $BS $NODAD
 	route add $SERVICE dev $BOND src $CLIENT0 table $TO_SERVICE
 	route add $CLIENT0 dev $BS src $SERVICE table $TO_CLIENT
 	BATCH
