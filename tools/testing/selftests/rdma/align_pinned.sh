@@ -6,23 +6,21 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# IPv4 only so far: after a link was down, an IPv6 connection over soft-RoCE is now and
-# then rejected by its passive side, for a reason that is not yet found.
 TEST_LIST='
-route_moves		4	1: routes that move to another netdevice do not concern it; its link does; R88
-default_moves		4	1: nor does the default route; R88
-route_goes		4	1: on-link, nor does a route that is deleted
-twin			4	1: the route of its netdevice goes and comes while the twin is preferred: silent; R38
+route_moves		46	1: routes that move to another netdevice do not concern it; its link does; R88
+default_moves		46	1: nor does the default route; R88
+route_goes		46	1: on-link, nor does a route that is deleted
+twin			46	1: the route of its netdevice goes and comes while the twin is preferred: silent; R38
 other_resolved		6	1: resolved by another netdevice, its own is what concerns it
-bound_first		4	1: bound by rdma_bind_addr(), the same
-address			4	1: its address does concern it: down, ADDRESS
-neighbour		4	1: so does its next hop: NEIGHBOUR
-gateway_moved		4	1: and the gateway on its netdevice
-gateway_lost		4	1: behind a gateway, no route over its netdevice: down, UNREACHABLE
-gateway_moved_away	4	1: the same, when another netdevice has a route: down
-gateway_back		4	2, RESTORED: the route over its netdevice is back
-rule			4	1: a rule for its source address; R56
-teardown		4	2, mode 2: silent for routes, DISCONNECTED for the link
+bound_first		46	1: bound by rdma_bind_addr(), the same
+address			46	1: its address does concern it: down, ADDRESS
+neighbour		46	1: so does its next hop: NEIGHBOUR
+gateway_moved		46	1: and the gateway on its netdevice
+gateway_lost		46	1: behind a gateway, no route over its netdevice: down, UNREACHABLE
+gateway_moved_away	46	1: the same, when another netdevice has a route: down
+gateway_back		46	2, RESTORED: the route over its netdevice is back
+rule			46	1: a rule for its source address; R56
+teardown		46	2, mode 2: silent for routes, DISCONNECTED for the link
 '
 
 script_setup()
@@ -72,17 +70,21 @@ route_goes()
 # Two netdevices in one subnet, the other one preferred.
 twin()
 {
+	local metric=200
+
 	selfloop
+	[ "$FAMILY" = 4 ] || metric=100
 	ip_batch "-$FAMILY" <<-BATCH
 	route flush table $TO_SERVICE
-	route add $SERVICES dev $C1 src $CLIENT1 table $TO_SERVICE metric 100
-	route add $SERVICES dev $C0 src $CLIENT0 table $TO_SERVICE metric 200
+	route append $SERVICES dev $C1 src $CLIENT1 table $TO_SERVICE metric 100
+	route append $SERVICES dev $C0 src $CLIENT0 table $TO_SERVICE metric $metric
 	BATCH
 	connect c1 src "$CLIENT0" mode align "$SHORT"
 	expect_silence c1
 	run ipf route del "$SERVICES" dev "$C0" table "$TO_SERVICE"
 	expect_silence c1
-	run ipf route add "$SERVICES" dev "$C0" src "$CLIENT0" table "$TO_SERVICE" metric 200
+	run ipf route append "$SERVICES" dev "$C0" src "$CLIENT0" table "$TO_SERVICE" \
+		metric "$metric"
 	expect_silence c1
 	expect_link_watched c1
 }
