@@ -10,19 +10,16 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# IPv4 only: soft-RoCE of 6.12 puts a wild QP pointer, and the machine dies, when a
-# packet arrives over IPv6 for a GID that has left (rxe_rcv() jumps to "drop" before
-# it clears pkt->qp).
 TEST_LIST='
-deleted			4	1: the source address has left: down, ADDRESS
-readded_in_delay	4	1: added again, a new GID entry: down, FAILOVER, as it outlives the delay
-readded_later		4	1: added again after the report: not restored; a new id resolves; R5
-moved			4	1: moved to the other netdevice with its route: down, ADDRESS
-before_route		4	4: ADDRESS is told before ROUTE and UNREACHABLE
-link_first		4	4: LINK is told before ADDRESS
-other_rail		4	1: ids of another address are not concerned; R41
-teardown		4	2, mode 2: DISCONNECTED
-sticky			4	2, STICKY: down is reported
+deleted			46	1: the source address has left: down, ADDRESS
+readded_in_delay	46	1: added again, a new GID entry: down, FAILOVER, as it outlives the delay
+readded_later		46	1: added again after the report: not restored; a new id resolves; R5
+moved			46	1: moved to the other netdevice with its route: down, ADDRESS
+before_route		46	4: ADDRESS is told before ROUTE and UNREACHABLE
+link_first		46	4: LINK is told before ADDRESS
+other_rail		46	1: ids of another address are not concerned; R41
+teardown		46	2, mode 2: DISCONNECTED
+sticky			46	2, STICKY: down is reported
 '
 
 script_setup()
@@ -39,7 +36,7 @@ delete_address()
 add_address()
 {
 	ip_batch "-$FAMILY" <<-BATCH
-	addr add $CLIENT0/$LEN dev $C0
+	addr add $CLIENT0/$LEN dev $C0 $NODAD
 	route replace $SERVICE dev $C0 src $CLIENT0 table $TO_SERVICE
 	BATCH
 }
@@ -59,7 +56,7 @@ readded_in_delay()
 	connect c1 mode align+restored downdelay 2000 updelay 2000
 	ip_batch "-$FAMILY" <<-BATCH
 	addr del $CLIENT0/$LEN dev $C0
-	addr add $CLIENT0/$LEN dev $C0
+	addr add $CLIENT0/$LEN dev $C0 $NODAD
 	route replace $SERVICE dev $C0 src $CLIENT0 table $TO_SERVICE
 	BATCH
 	expect_report c1 FAILOVER down "$C0" "$C0"
@@ -90,9 +87,10 @@ readded_later()
 
 move_address()
 {
+	[ "$FAMILY" = 4 ] || run lose_packets_to "$C0" "$CLIENT0"
 	ip_batch "-$FAMILY" <<-BATCH
 	addr del $CLIENT0/$LEN dev $C0
-	addr add $CLIENT0/$HOST dev $C1
+	addr add $CLIENT0/$HOST dev $C1 $NODAD
 	route replace $SERVICE dev $C1 src $CLIENT0 table $TO_SERVICE
 	BATCH
 }
@@ -140,6 +138,7 @@ link_first()
 other_rail()
 {
 	selfloop
+	route_by_both
 	connect rail0 src "$CLIENT0" mode align "$SHORT"
 	connect rail1 src "$CLIENT1" mode align "$SHORT"
 	delete_address

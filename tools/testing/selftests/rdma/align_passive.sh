@@ -9,28 +9,26 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# IPv4 only: soft-RoCE of 6.12 puts a wild QP pointer, and the machine dies, when a
-# packet arrives over IPv6 for a GID that has left (rxe_rcv() jumps to "drop" before
-# it clears pkt->qp).
 TEST_LIST='
-inherited		4	2: children inherit mode, flags and delays: ROUTE, and RESTORED
-not_inherited		4	2: a listener without a mode: its children are silent
-set_by_child		4	4: a child sets its own mode
-delays			4	2, 3: children inherit the delays
-asymmetric_late		4	1: if the listener had no mode, the baseline is of when it is set
-link			4	1: the link of the passive side: down, LINK
-address			4	1: the service address leaves the netdevice: down, ADDRESS
-unreachable		4	1: no route to the peer: down, UNREACHABLE
-neighbour		4	1: the peer at another link-layer address: NEIGHBOUR
-neighbour_failed	4	1: the passive side may have no valid neighbour: silent
-before_accept		4	2: what happens before accept is told after it
-ud			4	2: a passive UD id
-teardown		4	2, mode 2: DISCONNECTED on the passive side, and the peer hears of it
-wildcard		4	2: a wildcard listener is never misaligned itself
-listener_left		4	2: an address that just left is not reported, nor when it is back
-listener_moved		4	2: a listener is reported when another device has its address
-listener_link		4	2: a listener is not reported when its link fails
-listener_works		4	2: after the address came back unchanged, the listener works
+inherited		46	2: children inherit mode, flags and delays: ROUTE, and RESTORED
+not_inherited		46	2: a listener without a mode: its children are silent
+set_by_child		46	4: a child sets its own mode
+delays			46	2, 3: children inherit the delays
+asymmetric		46	1: asymmetric routing from the start is no misalignment, a change is
+asymmetric_late		46	1: if the listener had no mode, the baseline is of when it is set
+link			46	1: the link of the passive side: down, LINK
+address			46	1: the service address leaves the netdevice: down, ADDRESS
+unreachable		46	1: no route to the peer: down, UNREACHABLE
+neighbour		46	1: the peer at another link-layer address: NEIGHBOUR
+neighbour_failed	46	1: the passive side may have no valid neighbour: silent
+before_accept		46	2: what happens before accept is told after it
+ud			46	2: a passive UD id
+teardown		46	2, mode 2: DISCONNECTED on the passive side, and the peer hears of it
+wildcard		46	2: a wildcard listener is never misaligned itself
+listener_left		46	2: an address that just left is not reported, nor when it is back
+listener_moved		46	2: a listener is reported when another device has its address
+listener_link		46	2: a listener is not reported when its link fails
+listener_works		46	2: after the address came back unchanged, the listener works
 '
 
 script_setup()
@@ -109,7 +107,18 @@ delays()
 
 # The best route back is over the other netdevice, while requests come in by
 # the first. IPv6 considers the netdevice among routes of one metric only.
-make_
+make_asymmetric()
+{
+	local metric=1000
+
+	[ "$FAMILY" = 4 ] || metric=2000
+	ip_batch "-$FAMILY" <<-BATCH
+	route flush table $TO_CLIENT
+	route add $CLIENT0 dev $S1 src $SERVICE table $TO_CLIENT metric $metric
+	route append $CLIENT0 dev $S0 src $SERVICE table $TO_CLIENT metric 2000
+	neigh replace $CLIENT0 lladdr $(lladdr "$C1") dev $S1 nud reachable
+	BATCH
+}
 
 asymmetric()
 {
@@ -118,9 +127,11 @@ asymmetric()
 	connect_to mode align "$SHORT"
 	expect_silence "$PASSIVE"
 	traffic c1 10
-	# The best route stays what it is; the own one goes.
+	# The best route becomes the own one, which goes then.
+	run ipf route del "$CLIENT0" dev "$S1" table "$TO_CLIENT"
+	expect_silence "$PASSIVE"
 	run ipf route del "$CLIENT0" dev "$S0" table "$TO_CLIENT"
-	expect_report "$PASSIVE" ROUTE down "$S0" "$S1"
+	expect_report "$PASSIVE" UNREACHABLE down "$S0" none
 }
 
 asymmetric_late()
@@ -149,6 +160,7 @@ address()
 {
 	selfloop
 	connect_to mode align "$SHORT"
+	[ "$FAMILY" = 4 ] || run lose_packets_to "$S0" "$SERVICE"
 	run ipf addr del "$SERVICE/$HOST" dev "$S0"
 	expect_report "$PASSIVE" ADDRESS down "$S0"
 	expect_silence "$PASSIVE"
@@ -224,7 +236,11 @@ teardown()
 	connect_to mode teardown "$SHORT"
 	# A better way back, and the old one still works.
 	if [ "$FAMILY" = 6 ]; then
-		run ipf route add "$CLIENT0" dev "$S1" src "$SERVICE" table "$TO_CLIENT" metric 10
+		ip_batch -6 <<-BATCH
+		route append $CLIENT0 dev $S1 src $SERVICE table $TO_CLIENT
+		route del $CLIENT0 dev $S0 table $TO_CLIENT
+		route append $CLIENT0 dev $S0 src $SERVICE table $TO_CLIENT
+		BATCH
 	else
 		way_back_to_s1
 	fi
@@ -241,7 +257,7 @@ wildcard()
 	run ip link set "$S0" down
 	expect_report "$PASSIVE" LINK down "$S0"
 	run ip link set "$S1" down
-	run ipf addr del "$SERVICE/$HOST" dev "$S1"
+	[ "$FAMILY" = 6 ] || run ipf addr del "$SERVICE/$HOST" dev "$S1"
 	run ip link set "$S0" up
 	run ip link set "$S1" up
 	expect_silence server
@@ -296,6 +312,7 @@ listener_link()
 	local addr=${SERVICE%1}77
 
 	selfloop
+	keep_addresses "$S0"
 	listen_on "$addr"
 	run ip link set "$S0" down
 	expect_silence special

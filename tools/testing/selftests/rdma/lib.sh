@@ -991,6 +991,8 @@ selfloop_create()
 		ip link set "$netdev" up || return 1
 		add_rxe "$netdev" || return 1
 	done
+	# What the server sends by the other way back.
+	lose_packets_to "$C0" fd00:2::/32 && lose_packets_to "$C1" fd00:1::/32
 }
 
 # selfloop: bring it to its first state, for a test
@@ -1349,6 +1351,19 @@ lose_packets()
 	defer tc qdisc del dev "$S0" ingress
 	tc filter add dev "$S0" parent ffff: protocol all prio 1 matchall action drop ||
 		skip "no matchall filter or drop action"
+}
+
+# lose_packets_to NETDEV ADDR: those of soft-RoCE over IPv6, to an address that
+# NETDEV has not, or will not have soon, while another netdevice has it. Soft-RoCE
+# of 6.12 follows a wild pointer, and the machine dies, when such a packet comes:
+# rxe_rcv() does not find the GID and goes to "drop" before it clears pkt->qp. The
+# filter stays, because the end of the programs sends packets too; addresses are
+# not used again.
+lose_packets_to()
+{
+	tc qdisc add dev "$1" ingress 2>/dev/null || true
+	tc filter add dev "$1" parent ffff: protocol ipv6 prio 2 flower \
+		ip_proto udp dst_port 4791 dst_ip "$2" action drop
 }
 
 TOPOLOGY=
