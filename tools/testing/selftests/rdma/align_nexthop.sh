@@ -9,19 +9,17 @@
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# IPv4 only so far: with an IPv6 nexthop object the source address is not the one that
-# the topology expects, and no id resolves.
 TEST_LIST='
-replaced		4	1: the object is replaced: no route by the netdevice is left: down, ROUTE
-replaced_back		4	2, RESTORED: and back
-deleted			4	1: the object is deleted, its routes with it: down, UNREACHABLE
-unrelated		4	1: another object: silent
-group_other_member	4	1: another member of the group goes: silent
-group_own_member	4	1: only ids of the member that went are told; R83
-group_joined		4	1: the route becomes a group with the own next hop as a member: silent
-multipath_joined	4	1: the route becomes a multipath one with the own next hop: silent
-multipath_left		4	1: the own next hop leaves the multipath route: down, ROUTE
-teardown		4	2, mode 2: DISCONNECTED
+replaced		46	1: the object is replaced: no route by the netdevice is left: down, ROUTE
+replaced_back		46	2, RESTORED: and back
+deleted			46	1: the object is deleted, its routes with it: down, UNREACHABLE
+unrelated		46	1: another object: silent
+group_other_member	46	1: another member of the group goes: silent
+group_own_member	46	1: only ids of the member that went are told; R83
+group_joined		46	1: the route becomes a group with the own next hop as a member: silent
+multipath_joined	46	1: the route becomes a multipath one with the own next hop: silent
+multipath_left		46	1: the own next hop leaves the multipath route: down, ROUTE
+teardown		46	2, mode 2: DISCONNECTED
 '
 
 NH0=70$(($$ % 1000 + 1000))0
@@ -31,8 +29,15 @@ NHX=${NH0%0}3
 
 script_setup()
 {
+	local netdev
+
 	need_align
-	selfloop_create
+	selfloop_create || return 1
+	# The routes here name no source. IPv6 would take the destination itself,
+	# which is an address of this host, but no GID of the netdevice.
+	for netdev in "$C0" "$C1"; do
+		echo 1 >"/proc/sys/net/ipv6/conf/$netdev/use_oif_addrs_only" || return 1
+	done
 }
 
 flush_nexthops()
@@ -110,9 +115,14 @@ resolve_to_both()
 {
 	local i addr dev=()
 
+	# The source is that of the first member, whichever is taken.
+	if [ "$FAMILY" = 6 ]; then
+		run ip -6 addr add "$CLIENT0/$HOST" dev "$C1" nodad
+		wait_gid "$C1" "$CLIENT0"
+	fi
 	for ((i = 2; i < 40; i++)); do
 		addr=${SERVICE%1}$i
-		ipf addr add "$addr/$HOST" dev "$S0" || fail "$addr"
+		run ipf addr add "$addr/$HOST" dev "$S0"
 		ip_batch "-$FAMILY" <<-BATCH
 		addr add $addr/$HOST dev $S1
 		route replace $addr nhid $NHG table $TO_SERVICE
@@ -174,18 +184,15 @@ group_joined()
 	expect_report c1 ROUTE down "$C0" "$C1"
 }
 
-# Multipath needs gateways in IPv6. There is none: who answers for it is the
-# other end of each link.
+# Multipath needs gateways in IPv6, and does not take an address of this host for
+# one. Nobody has these: who answers for them is the other end of each link.
 multipath()
 {
-
 	selfloop
 	if [ "$FAMILY" = 6 ]; then
 		VIA0="via fd00:77::1"
 		VIA1="via fd00:77::2"
 		ip_batch -6 <<-BATCH
-		addr add fd00:77::1/128 dev $S0
-		addr add fd00:77::2/128 dev $S1
 		neigh replace fd00:77::1 lladdr $(lladdr "$S0") dev $C0 nud reachable
 		neigh replace fd00:77::2 lladdr $(lladdr "$S1") dev $C1 nud reachable
 		route del $SERVICE table $TO_SERVICE
