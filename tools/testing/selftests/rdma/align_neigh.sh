@@ -24,6 +24,8 @@ other_unknown		46	1: the same, when it has to be asked for
 other_silent		4	1: another gateway that does not answer: no verdict, silent
 redirected		46	1: a redirect to a gateway at another link-layer address: NEIGHBOUR
 redirected_twin		46	1: a redirect to another gateway at the same one: silent
+withdrawn		6	1: a router no longer advertises itself: down, UNREACHABLE; and RESTORED
+expired			6	1: the lifetime of a router is over: down, UNREACHABLE
 updelay			4	3: NEIGHBOUR waits for updelay
 sticky			4	2, STICKY: NEIGHBOUR is not told, LINK is
 teardown		46	2, mode 2: DISCONNECTED; TIMEWAIT_EXIT
@@ -246,6 +248,50 @@ redirected_twin()
 	expect_silence c1
 	know "$TWIN" "$FOREIGN" "$GC"
 	expect_report c1 NEIGHBOUR none "$GC" "$GC"
+}
+
+# advertised LIFETIME_S: an id whose only route is the default one through a router
+advertised()
+{
+	need_python
+	gateway
+	GATEWAY=$(gw_local "$G0")
+	echo 2 >"/proc/sys/net/ipv6/conf/$GC/accept_ra"
+	defer set_sysctls "$GC"
+	know "$GATEWAY" "$(gw_lladdr "$G0")" "$GC"
+	run ip netns exec "$GW" "$HERE/icmp.py" advertise "$G0" "$1"
+	defer ip -6 route del default dev "$GC"
+	wait_until has_default || fail "the advertisement is not followed"
+	cm "resolve c1 fd00:a::1 $PORT mode align+restored $SHORT"
+	skip_events c1 ROUTE_RESOLVED
+}
+
+has_default()
+{
+	[ -n "$(ip -6 route show default dev "$GC")" ]
+}
+
+withdrawn()
+{
+	advertised 600
+	run ip netns exec "$GW" "$HERE/icmp.py" advertise "$G0" 0
+	expect_report c1 UNREACHABLE down "$GC" none
+	run ip netns exec "$GW" "$HERE/icmp.py" advertise "$G0" 600
+	expect_report c1 UNREACHABLE restored "$GC" "$GC"
+	expect_silence c1
+}
+
+# The kernel announces what has expired when it sweeps, here each second.
+expired()
+{
+	local interval
+
+	interval=$(sysctl -n net.ipv6.route.gc_interval)
+	defer sysctl -qw "net.ipv6.route.gc_interval=$interval"
+	run sysctl -qw net.ipv6.route.gc_interval=1
+	advertised 6
+	expect_report c1 UNREACHABLE down "$GC" none
+	expect_silence c1
 }
 
 updelay()
