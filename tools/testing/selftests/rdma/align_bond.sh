@@ -41,6 +41,12 @@ on_slaves_no_monitor	4	1: the bond monitors nothing, the RDMA port is down: LINK
 joined			4	1: a second slave joins later: silent; R21
 backup_fails		4	1: the link of the backup slave fails: silent
 all_fail		4	1: no slave is left: down, LINK
+xor			46	1: balance-xor: one slave fails, is back: silent; all fail: down, LINK
+lacp			4	1: 802.3ad: the same
+broadcast		4	1: broadcast: the same
+released		4	1: RDMA devices on the slaves: the active slave is released, which takes it down: LINK
+destroyed		4	1: RDMA devices on the slaves: the bond is destroyed: down, LINK
+vlan_on_bond		46	1: a VLAN on the bond: a failover takes its GID entry too: down, FAILOVER
 '
 
 script_setup()
@@ -180,6 +186,82 @@ all_fail()
 	run ip -n "$SW" link set q1 down
 	run ip -n "$SW" link set q0 down
 	expect_report c1 LINK down "$BOND"
+	expect_silence c1
+}
+
+# all_carry MODE: of a bond whose slaves all carry traffic one may fail
+all_carry()
+{
+	BOND_MODE=$1 bond 0 bond
+	resolve c1 mode align+restored "$SHORT"
+	run ip -n "$SW" link set q0 down
+	wait_until no_carrier "$P0" || fail "$P0 keeps its carrier"
+	expect_silence c1
+	run ip -n "$SW" link set q0 up
+	wait_carrier "$P0"
+	expect_silence c1
+	run ip -n "$SW" link set q0 down
+	run ip -n "$SW" link set q1 down
+	expect_report c1 LINK down "$BOND"
+	expect_silence c1
+}
+
+xor()
+{
+	all_carry balance-xor
+}
+
+lacp()
+{
+	all_carry 802.3ad
+}
+
+broadcast()
+{
+	all_carry broadcast
+}
+
+released()
+{
+	bond 0 slaves
+	resolve c1 mode align downdelay 1000 updelay 60000
+	run ip link set "$P0" nomaster
+	expect_report c1 LINK down "$BOND/$P0" "$BOND/$P1"
+	expect_silence c1
+}
+
+destroyed()
+{
+	bond 0 slaves
+	resolve c1 mode align "$SHORT"
+	run ip link del "$BOND"
+	expect_report c1 LINK down "$BOND/$P0" none
+	expect_silence c1
+}
+
+vlan_on_bond()
+{
+	local vlan=v7_$$
+
+	bond 0 bond
+	run ip link add link "$BOND" name "$vlan" type vlan id 7
+	defer ip link del "$vlan"
+	set_sysctls "$vlan"
+	ip_batch "-$FAMILY" <<-BATCH
+	addr del $CLIENT0/$LEN dev $BOND
+	link set $vlan up
+	BATCH
+	wait_no_gid "$BOND" "$CLIENT0"
+	ip_batch "-$FAMILY" <<-BATCH
+	addr add $CLIENT0/$LEN dev $vlan
+	route replace $SERVICE dev $vlan src $CLIENT0 table $TO_SERVICE
+	neigh replace $SERVICE lladdr $(lladdr "$BS") dev $vlan nud reachable
+	BATCH
+	learn "$vlan"
+	wait_gid "$BOND" "$CLIENT0"
+	resolve c1 mode align downdelay 1000 updelay 60000
+	bond_failover
+	expect_report c1 FAILOVER down "$vlan/$BOND" "$vlan/$BOND"
 	expect_silence c1
 }
 

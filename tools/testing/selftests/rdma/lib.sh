@@ -1255,13 +1255,15 @@ bond_create()
 }
 BOND_CREATED=
 
-# bond FAIL_OVER_MAC bond|slaves [MIIMON]: for a test, with RDMA devices there
+# bond FAIL_OVER_MAC bond|slaves [MIIMON]: for a test, with RDMA devices there. In
+# BOND_MODE all slaves carry traffic, unless it is active-backup.
+BOND_MODE=active-backup
 bond()
 {
 	local netdev
 
 	defer bond_destroy
-	run ip link add "$BOND" type bond mode active-backup fail_over_mac "$1" miimon "${3:-50}"
+	run ip link add "$BOND" type bond mode "$BOND_MODE" fail_over_mac "$1" miimon "${3:-50}"
 	run ip link add "$P0" type veth peer name q0 netns "$SW"
 	run ip link add "$P1" type veth peer name q1 netns "$SW"
 	for netdev in q0 q1; do
@@ -1278,7 +1280,8 @@ bond()
 	set_sysctls "$BOND" "$P0" "$P1"
 	run ip link set "$P0" master "$BOND"
 	run ip link set "$P1" master "$BOND"
-	run ip link set "$BOND" type bond active_slave "$P0" primary "$P0" primary_reselect failure
+	[ "$BOND_MODE" != active-backup ] ||
+		run ip link set "$BOND" type bond active_slave "$P0" primary "$P0" primary_reselect failure
 	run ip link set "$BOND" up
 	[ "$2" = slaves ] || run add_rxe "$BOND"
 	revive_rxe "$BS"
@@ -1290,7 +1293,8 @@ bond()
 	route add $CLIENT0 dev $BS src $SERVICE table $TO_CLIENT
 	BATCH
 	wait_carrier "$BOND" "$BS"
-	wait_until active_slave_is "$P0" || fail "$P0 does not become active"
+	[ "$BOND_MODE" != active-backup ] || wait_until active_slave_is "$P0" ||
+		fail "$P0 does not become active"
 	ip_batch "-$FAMILY" <<-BATCH
 	neigh replace $SERVICE lladdr $(lladdr "$BS") dev $BOND nud reachable
 	neigh replace $CLIENT0 lladdr $(lladdr "$BOND") dev $BS nud reachable
