@@ -9,6 +9,7 @@
 #   ARGS=	arguments for each test, e.g. '-v' or '-t name'
 #   J=		VMs at the same time (default: half the CPUs, 2 at least if there are 2)
 #   EXPECT_ALL_FEATURES=1  a skip is a failure
+#   DEADLINE=	seconds to wait for an event (default: 30)
 #
 # Leaves build/results/selftest-NAME.tap, and the kernel's logs in
 # build/results/selftest-NAME/.
@@ -95,6 +96,7 @@ run_test()
 	cd "$tests_dir"
 	"$vm" "${vm_args[@]}" --timeout $((limit[$name] + 60 * slow)) --out "$out" -- \
 		env EXPECT_ALL_FEATURES="${EXPECT_ALL_FEATURES:-0}" DEBUG="${DEBUG:-}" \
+		${DEADLINE:+DEADLINE="$DEADLINE"} \
 		"./$name.sh" "${args[@]}" >"$out/output" 2>"$out/vm.err" || rc=$?
 	awk -v name="$name" -v rc="$rc" -v errs="$out/vm.err" -v stat="$out/stat" \
 		-f "$here/tap.awk" "$out/output" >"$out.tap"

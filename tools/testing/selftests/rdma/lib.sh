@@ -14,7 +14,8 @@
 # the tests, and script_cleanup().
 #
 # Environment: OUTPUT (where the programs are), EXPECT_ALL_FEATURES=1 (a skip
-# is a failure), ALIGN_LOAD (the program that swaps rdma_cm, see need_loader).
+# is a failure), ALIGN_LOAD (the program that swaps rdma_cm, see need_loader),
+# DEADLINE (seconds to wait for what must come).
 
 # Variables here are for the scripts, and the functions are called indirectly.
 # shellcheck disable=SC2034,SC2317
@@ -43,7 +44,7 @@ ONLY=
 # only a failing test waits for a deadline.
 DOWNDELAY=50
 UPDELAY=100
-DEADLINE=30
+DEADLINE=${DEADLINE:-30}
 QUIET_MS=800
 if grep -qs '^.* [a-zA-Z] kasan_' /proc/kallsyms; then
 	DEADLINE=120

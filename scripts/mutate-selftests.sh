@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0
+#
+# mutate-selftests.sh [NUMBER]...: prove that the selftests can fail. Build the
+# modules with one thing broken after the other, run the scripts that are to
+# notice, and list the tests that passed nevertheless. Works on a copy in
+# build/mutate/; takes an hour or two, and is no part of "make check".
+#
+#   T=	run only these scripts
+#
+# A mutation is a file, a substitution in Perl, which must match exactly once, the
+# scripts, and what it takes away. A test may pass if what it claims is not what
+# was taken away; so the list is for a person to read.
+set -euo pipefail
+. "$(dirname "$0")/lib.sh"
+
+core=drivers/infiniband/core
+
+mutations()
+{
+	grep -v '^#' <<'EOT'
+report	s/if \(!cma_align_next_report\(id_priv, &report\)\)/cma_align_next_report(id_priv, &report);\n\tif (true)/	route link addr neigh nexthop bond passive pinned teardown device mcast netns param life	nothing is ever told
+verdict	s/verdict.state = CMA_ALIGN_ALIGNED;\n/verdict.reason = RDMA_ALIGN_REASON_ROUTE;\n/	silent mode0 option param	every path is misaligned
+events	s/case NETDEV_DOWN:\n//	link device bond	a netdevice that goes down is not heard
+events	s/cma_align_mark_v4\(anet, htonl\(entry->dst\), entry->dst_len,\n\t\t\t\t  CMA_ALIGN_VISIBLE_RTNL\);/;/	route mcast netns	IPv4 routes are not heard
+events	s/if \(event == FIB_EVENT_RULE_ADD \|\| event == FIB_EVENT_RULE_DEL\)/if (false)/	route netns	rules are not heard
+events	s/if \(event == NEXTHOP_EVENT_REPLACE \|\| event == NEXTHOP_EVENT_DEL\)/if (false)/	nexthop	nexthop objects are not heard
+events	s/if \(!\(READ_ONCE\(neigh->nud_state\) & NUD_VALID\)\)\n\t\treturn;/return;/	neigh	neighbours are not heard
+events	s/case NETEVENT_REDIRECT:\n\t\tcma_align_redirect\(ctx\);/case NETEVENT_REDIRECT:/	neigh	IPv6 redirects are not heard
+verdict	s/bool link = view->link && view->port;/bool link = true;/	link device bond	a dead link is well
+verdict	s/if \(!link \|\| !view->addr \|\| !view->gid/if (!link || !view->gid/	addr device	a lost address is not down
+verdict	s/\t\tverdict.reason = RDMA_ALIGN_REASON_NEIGHBOUR;/\t\tverdict.state = CMA_ALIGN_ALIGNED;/	neigh pinned	another next hop is well
+EOT
+}
+
+# copy_repo: what the build and the tests need; the downloads are shared
+copy_repo()
+{
+	rm -rf "$work"
+	try "cannot create $work" mkdir -p "$work/build"
+	(cd "$top" && cp -R Makefile Kconfig scripts patches compat include drivers tools "$work/")
+	ln -s "$cache" "$work/build/cache"
+}
+
+# mutate FILE SUBSTITUTION
+mutate()
+{
+	local file=$work/$core/cma_align_$1.c
+
+	perl -0pe '
+		BEGIN { $s = shift; ($f) = $s =~ m{^s/((?:[^/\\]|\\.)*)/}s; $n = 0 }
+		$n = () = /$f/g; eval $s; die $@ if $@;
+		END { exit($n == 1 ? 0 : 1) }
+		' "$2" <"$top/$core/cma_align_$1.c" >"$file" ||
+		die "this does not match cma_align_$1.c exactly once: $2"
+}
+
+run_scripts()
+{
+	local name names=''
+
+	for name; do
+		if [[ -z ${wanted:-} || " $wanted " == *" $name "* ]]; then
+			names+=" align_$name"
+		fi
+	done
+	[[ -n $names ]] || return 1
+	T=${names# } DEADLINE=5 "$work/tools/testing/vm/run-selftests.sh" || true
+}
+
+resolve_kernel
+export KVER=$kver
+# Both are for the scripts called here.
+unset BUILD
+wanted=${T:-}
+unset T
+work=$build/mutate
+number=0
+while IFS=$'\t' read -r file sub scripts what; do
+	number=$((number + 1))
+	if (($#)) && [[ " $* " != *" $number "* ]]; then
+		continue
+	fi
+	copy_repo
+	mutate "$file" "$sub"
+	say "$number: $what"
+	(cd "$work" && make -s build) || die "$number does not compile"
+	# shellcheck disable=SC2086 # words are wanted
+	run_scripts $scripts || continue
+	echo "$number: $what; these tests passed:"
+	cat "$work"/build/results/selftest-*.tap | sed -nE 's/^ok [0-9]+ /  /p'
+done < <(mutations)
