@@ -429,7 +429,7 @@ pump()
 	local line id
 
 	# What came of a line before the time was over is the begin of the next.
-	if ! read -rt "$1" -u "$CM_OUT" line; then
+	if ! IFS= read -rt "$1" -u "$CM_OUT" line; then
 		CM_PARTIAL+=$line
 		return 1
 	fi
