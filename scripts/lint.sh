@@ -202,6 +202,8 @@ fi
 if have codespell "codespell"; then
 	tap_check "codespell" run_codespell
 fi
+tap_check "the table of changes is that of the tests" scripts/coverage.py --check \
+	Documentation/infiniband/rdma_cm_align_coverage.rst
 prepare_checkpatch
 for f in $(matching '^(drivers|include|compat|tools)/.*\.[ch]$'); do
 	tap_check "checkpatch --strict $f" check_file "$f"

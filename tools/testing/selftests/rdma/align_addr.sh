@@ -13,11 +13,11 @@
 TEST_LIST='
 deleted			46	1: the source address has left: down, ADDRESS
 readded_in_delay	46	1: added again, a new GID entry: down, FAILOVER, as it outlives the delay
-readded_later		46	1: added again after the report: not restored; a new id resolves; R5
+readded_later		46	1: added again after the report: a new id resolves, the old one stays down; R5
 moved			46	1: moved to the other netdevice with its route: down, ADDRESS
 before_route		46	4: ADDRESS is told before ROUTE and UNREACHABLE
 link_first		46	4: LINK is told before ADDRESS
-other_rail		46	1: ids of another address are not concerned; R41
+other_rail		46	1: the address of others: silent; R41
 teardown		46	2, mode 2: DISCONNECTED
 sticky			46	2, STICKY: down is reported
 '

@@ -33,8 +33,8 @@ on_bond_mac1		46	1, 2: fail_over_mac=1: down, FAILOVER, and no ADDR_CHANGE of up
 on_bond_mac2		4	1: fail_over_mac=2: down, FAILOVER, once
 on_bond_teardown	4	2, mode 2: DISCONNECTED; a new connection works; R59
 on_slaves_mac0		46	1, 4: fail_over_mac=0: the port of the old device is down: LINK, to the other device
-on_slaves_mac1		4	1, 4: fail_over_mac=1
-on_slaves_mac2		4	1, 4: fail_over_mac=2
+on_slaves_mac1		4	1, 4: fail_over_mac=1: the port of the old device is down: LINK
+on_slaves_mac2		4	1, 4: fail_over_mac=2: the port of the old device is down: LINK
 on_slaves_switched	46	1: no link fails, another slave becomes active: down, FAILOVER, to the other device
 on_slaves_listener	4	2: a listener on the address of the bond is reported: another device has it
 on_slaves_no_monitor	4	1: the bond monitors nothing, the RDMA port is down: LINK; R97
@@ -42,8 +42,8 @@ joined			4	1: a second slave joins later: silent; R21
 backup_fails		4	1: the link of the backup slave fails: silent
 all_fail		4	1: no slave is left: down, LINK
 xor			46	1: balance-xor: one slave fails, is back: silent; all fail: down, LINK
-lacp			4	1: 802.3ad: the same
-broadcast		4	1: broadcast: the same
+lacp			4	1: 802.3ad: one slave fails, is back: silent; all fail: down, LINK
+broadcast		4	1: broadcast: one slave fails, is back: silent; all fail: down, LINK
 released		4	1: RDMA devices on the slaves: the active slave is released, which takes it down: LINK
 destroyed		4	1: RDMA devices on the slaves: the bond is destroyed: down, LINK
 vlan_on_bond		46	1: a VLAN on the bond: a failover takes its GID entry too: down, FAILOVER

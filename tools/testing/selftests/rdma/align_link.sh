@@ -11,14 +11,14 @@
 
 TEST_LIST='
 down			46	1: netdevice not up: down, LINK; the new path is the spare one
-down_alone		46	1, 4: the same without any other path: no new path
+down_alone		46	1, 4: netdevice not up, without any other path: down, LINK, no new path
 carrier			46	1: no carrier: down, LINK; R7
 restored		46	2, RESTORED: link and route are back, and a new id resolves at once; R9, R42, R47
 renewed			46	2: interface down and up again: one report, one RESTORED; R90
 restored_late		46	2, RESTORED: no limit on how late; R43
 flap			46	3: a flap shorter than downdelay is silent; R44, R96
 carrier_flap		46	3: a loss of carrier shorter than downdelay is silent; R44
-one_rail		46	1: only the ids of the failed link are told; R35, R41, R53
+one_rail		46	1: the link of other ids fails, and then its own: down, LINK; R35, R41, R53
 sticky			46	2, STICKY: a path that is down is reported
 teardown_both		46	2, mode 2 on both sides of a dead path: each its own DISCONNECTED; R30
 reconnect		46	2: after a report a new id goes the new way; R5

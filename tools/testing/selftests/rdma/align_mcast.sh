@@ -20,10 +20,10 @@ specific	46	1: a more specific route by another netdevice: superseded, ROUTE
 link		46	1: the link fails: down, LINK
 address		46	1: the source address has left: down, ADDRESS
 hwaddr		4	1: new GID entries: down, FAILOVER
-pinned		46	1: pinned: routes that move do not concern it, its link does
+pinned		46	1: pinned: the route to the group moves: silent
 sticky		4	2, STICKY: superseded is silent, down is told
 teardown	46	2, mode 2: on UD it acts as mode 1
-not_joined	46	1: an id that is resolved to the group and not a member
+not_joined	46	1: an id that is no member, the route moves: down, ROUTE
 other_group	46	1: the route to another group: silent
 neighbour	4	1: a neighbour entry for the group says nothing: silent
 '

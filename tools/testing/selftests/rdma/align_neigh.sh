@@ -13,14 +13,14 @@
 TEST_LIST='
 on_link			46	1: an on-link peer at another link-layer address: superseded, NEIGHBOUR; no UNREACHABLE
 on_link_restored	46	2, RESTORED: back at the old link-layer address
-not_valid		46	1: a stale, failed or missing neighbour is no misalignment
+not_valid		46	1: a stale, failed or missing neighbour: silent
 gateway_moved		46	1: the gateway takes another link-layer address: NEIGHBOUR; R49
 gateway_entry		46	1: the neighbour entry of the gateway changes: NEIGHBOUR, and RESTORED
 peer_moved		46	1: the peer behind the gateway takes another one: silent; R49
 twin_known		46	1: another gateway at the same link-layer address: silent
-twin_unknown		46	1: the same, when it has to be asked for
+twin_unknown		46	1: another gateway that has to be asked for, at the same link-layer address: silent
 other_known		46	1: another gateway at another link-layer address: superseded, NEIGHBOUR; R49
-other_unknown		46	1: the same, when it has to be asked for
+other_unknown		46	1: another gateway that has to be asked for, at another link-layer address: superseded, NEIGHBOUR
 other_silent		4	1: another gateway that does not answer: no verdict, silent
 redirected		46	1: a redirect to a gateway at another link-layer address: NEIGHBOUR
 redirected_twin		46	1: a redirect to another gateway at the same one: silent

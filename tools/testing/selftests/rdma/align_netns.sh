@@ -17,11 +17,11 @@
 . "$(dirname "$0")/lib.sh"
 
 TEST_LIST='
-route			46	1: the route of one namespace: the id of the other is silent
-link			46	1: the link of one
-address			46	1: the source address of one
-neighbour		46	1: the neighbour of one: no UNREACHABLE of upstream for the other either
-rule			46	1: a rule of one
+route			46	1: the route of one is deleted, the id of the other is silent: down, UNREACHABLE
+link			46	1: the link of one: down, LINK
+address			46	1: the source address of one has left: down, ADDRESS
+neighbour		46	1: the neighbour of one at another link-layer address, nothing of upstream for the other either: NEIGHBOUR
+rule			46	1: a rule of one: down, UNREACHABLE
 initial			46	1: the same prefixes, addresses and neighbours in the initial one: silent
 listener		4	2: a listener in one, its address moves in the other: silent
 damping			4	3: damping of one does not slow down the other

@@ -15,7 +15,7 @@ replaced_back		46	2, RESTORED: and back
 deleted			46	1: the object is deleted, its routes with it: down, UNREACHABLE
 unrelated		46	1: another object: silent
 group_other_member	46	1: another member of the group goes: silent
-group_own_member	46	1: only ids of the member that went are told; R83
+group_own_member	46	1: the own member of the group goes, ids of the others are silent: down, ROUTE; R83
 group_joined		46	1: the route becomes a group with the own next hop as a member: silent
 multipath_joined	46	1: the route becomes a multipath one with the own next hop: silent
 multipath_left		46	1: the own next hop leaves the multipath route: down, ROUTE

@@ -14,8 +14,8 @@ inherited		46	2: children inherit mode, flags and delays: ROUTE, and RESTORED
 not_inherited		46	2: a listener without a mode: its children are silent
 set_by_child		46	4: a child sets its own mode
 delays			46	2, 3: children inherit the delays
-asymmetric		46	1: asymmetric routing from the start is no misalignment, a change is
-asymmetric_late		46	1: if the listener had no mode, the baseline is of when it is set
+asymmetric		46	1: asymmetric routing from the start is silent, its last route goes: down, UNREACHABLE
+asymmetric_late		46	1: if the listener had no mode, the baseline is that of when it is set: silent
 link			46	1: the link of the passive side: down, LINK
 address			46	1: the service address leaves the netdevice: down, ADDRESS
 unreachable		46	1: no route to the peer: down, UNREACHABLE

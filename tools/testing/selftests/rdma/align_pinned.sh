@@ -7,19 +7,19 @@
 . "$(dirname "$0")/lib.sh"
 
 TEST_LIST='
-route_moves		46	1: routes that move to another netdevice do not concern it; its link does; R88
-default_moves		46	1: nor does the default route; R88
-route_goes		46	1: on-link, nor does a route that is deleted
+route_moves		46	1: routes that move to another netdevice: silent; R88
+default_moves		46	1: the default route moves: silent; R88
+route_goes		46	1: on-link, its route is deleted: silent
 twin			46	1: the route of its netdevice goes and comes while the twin is preferred: silent; R38
-other_resolved		6	1: resolved by another netdevice, its own is what concerns it
-bound_first		46	1: bound by rdma_bind_addr(), the same
-address			46	1: its address does concern it: down, ADDRESS
-neighbour		46	1: so does its next hop: NEIGHBOUR
-gateway_moved		46	1: and the gateway on its netdevice
+other_resolved		6	1: resolved by another netdevice than that of its source address: silent
+bound_first		46	1: bound by rdma_bind_addr(), routes move: silent
+address			46	1: its address has left: down, ADDRESS
+neighbour		46	1: its next hop at another link-layer address: NEIGHBOUR
+gateway_moved		46	1: another gateway on its netdevice, at another link-layer address: NEIGHBOUR
 gateway_lost		46	1: behind a gateway, no route over its netdevice: down, UNREACHABLE
-gateway_moved_away	46	1: the same, when another netdevice has a route: down
+gateway_moved_away	46	1: behind a gateway, the route moves to another netdevice: down
 gateway_back		46	2, RESTORED: the route over its netdevice is back
-rule			46	1: a rule for its source address; R56
+rule			46	1: a rule for its source address: silent; R56
 teardown		46	2, mode 2: silent for routes, DISCONNECTED for the link
 '
 

@@ -16,7 +16,7 @@ moved_back		46	2, RESTORED: a reported id that is aligned again is told, once
 moved_back_unflagged	46	2: without RESTORED the way back is silent, the next move is a new edge
 moved_on		4	2: each change of verdict is one report, none for what was reported
 deleted			46	1: no route at all: down, UNREACHABLE, no new path
-unreachable		46	1: an unreachable route is no route
+unreachable		46	1: an unreachable route is no route: down, UNREACHABLE
 more_specific		46	1: a more specific route by another netdevice: superseded, ROUTE
 better_metric		46	1: a route of better metric by another netdevice: superseded, ROUTE
 rule			46	1: a rule that prefers another table: superseded, ROUTE; R56
