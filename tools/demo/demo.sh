@@ -21,6 +21,7 @@ try "the demonstration's programs do not build" \
 
 say "the story is told twice in a virtual machine, which takes two to three minutes"
 status=0
+# shellcheck disable=SC2016 # the guest's shell expands them
 "$top/tools/testing/vm/vm.sh" --kver "$kver" --timeout $deadline_s --out "$out" -- \
 	bash -c 'for side in stock aligned; do "$0" $side "$1" /out || exit; done' \
 	"$here/guest.sh" "$out" || status=$?

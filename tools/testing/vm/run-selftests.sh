@@ -96,7 +96,7 @@ run_test()
 	cd "$tests_dir"
 	"$vm" "${vm_args[@]}" --timeout $((limit[$name] + 60 * slow)) --out "$out" -- \
 		env EXPECT_ALL_FEATURES="${EXPECT_ALL_FEATURES:-0}" DEBUG="${DEBUG:-}" \
-		${DEADLINE:+DEADLINE="$DEADLINE"} \
+		${DEADLINE:+DEADLINE="$DEADLINE"} ${LOOP_S:+LOOP_S="$LOOP_S"} \
 		"./$name.sh" "${args[@]}" >"$out/output" 2>"$out/vm.err" || rc=$?
 	awk -v name="$name" -v rc="$rc" -v errs="$out/vm.err" -v stat="$out/stat" \
 		-f "$here/tap.awk" "$out/output" >"$out.tap"

@@ -4,14 +4,15 @@
 # A program that connects anew at every report must come to rest: where nothing
 # changes nothing may be told, however odd the topology. Each test has a client
 # that reconnects, and both sides watched, for LOOP_S seconds with traffic.
-# See lib.sh for the self loop.
+# See lib.sh for the self loop. IPv4 only where soft-RoCE does not connect over
+# IPv6 in such a topology.
 
 # shellcheck source-path=SCRIPTDIR source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
 TEST_LIST='
 plain			46	2: no report without a change: the self loop
-asymmetric		46	2: no report without a change: the answers leave by another netdevice
+asymmetric		4	2: no report without a change: the answers leave by another netdevice
 pinned			4	2: no report without a change: bound, and the preferred route leaves elsewhere
 multipath		4	2: no report without a change: a route with two next hops, many ids
 multi_source		46	2: no report without a change: several source addresses, one preferred by the route
