@@ -1,0 +1,369 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0
+"""Change the network at random, and compare what ids hear with what they should.
+
+usage: oracle.py [--seed N] [--steps N] [--align-cm PROGRAM] [--verbose]
+
+Runs as root where rdma_cm with RDMA_ALIGN_WITH_NETDEVICE is loaded, in a network that
+is its own: a test VM. Prints TAP, a test for each seed. From the seed follow the ids
+and the changes. After each change it waits until nothing is said any more, judges each
+id anew by the contract, and compares.
+"""
+import argparse
+import pathlib
+import random
+import sys
+import time
+
+import changes
+import ids
+import judge
+import network as nw
+
+QUIET = 0.3
+RECHECK = 2.0
+PORT = 7471
+# Passive ids take their mode from a listener: a port for each mode.
+PASSIVE_MODES = ("none", "align", "align+restored", "align+sticky", "teardown")
+MODES = ("align", "align+restored", "align+restored", "align+sticky",
+         "align+sticky+restored", "teardown")
+POPULATION = {"active": 9, "pinned": 4, "rc": 4, "ud": 1, "listener": 3}
+PATIENCE = 5  # steps for which an id may be misaligned
+
+
+class Mismatch(Exception):
+    """What an id heard is not what it should have heard."""
+
+
+class World:
+    """The ids and the network of one seed."""
+
+    def __init__(self, args, seed, say):
+        self.args = args
+        self.say = say
+        self.rng = random.Random(seed)
+        self.changes = changes.Changes(random.Random(seed + 1))
+        self.ids = []
+        self.made = 0
+        self.count = {"reports": 0, "made": 0, "refused": 0}
+        self.driver = None
+
+    # --- the ids ----------------------------------------------------------
+
+    def start(self):
+        nw.reset()
+        nw.wait_settled()
+        self.rdma_index = nw.rdma_indices()
+        self.driver = ids.Driver(self.args.align_cm, 3600)
+        for number, mode in enumerate(PASSIVE_MODES):
+            for ud in ("", " ud"):
+                name = f"w{number}{ud.strip()}"
+                self.driver.command(f"listen {name} 0.0.0.0 {PORT + number}{ud} "
+                                    f"downdelay 0 updelay 0 mode {mode}")
+                self.ids.append(ids.Id(name, "wildcard", mode, judge.Request(None), None))
+        for number in (1, 2, 3):
+            nw.ip_batch([f"addr add {nw.listen_address(number)}/32 dev s{number - 1}"])
+        time.sleep(0.5)
+
+    def look(self, requests=()):
+        """The network now, with what the ids' destinations need."""
+        questions = []
+        for request in [entry.request for entry in self.ids] + list(requests):
+            if request.dst:
+                netdevs = nw.CLIENTS if request.dst.startswith("10.9.") else nw.SERVERS
+                questions += judge.questions(request, netdevs)
+        return nw.Snapshot(questions, self.rdma_index)
+
+    def spec(self, kind):
+        """What a new id is to be, from the random numbers."""
+        self.made += 1
+        link = self.rng.randrange(nw.LINKS)
+        return {"kind": kind, "name": f"{kind}{self.made}", "mode": self.rng.choice(MODES),
+                "dst": nw.service(self.rng.randint(1, nw.SERVICES)),
+                "src": nw.client(link, self.rng.choice((1, 1, 2))),
+                "port": self.rng.randrange(len(PASSIVE_MODES)),
+                "pin": self.rng.random() < 0.25,
+                "listen": nw.listen_address(self.rng.randint(1, 3))}
+
+    def fill(self):
+        """Specs of the ids that are missing."""
+        specs = []
+        for kind, want in POPULATION.items():
+            have = sum(1 for entry in self.ids if entry.kind == kind)
+            specs += [self.spec(kind) for _ in range(want - have)]
+        return specs
+
+    def make(self, spec):
+        """Make an id, if the network lets it. False if not."""
+        maker = {"active": self.make_active, "pinned": self.make_active,
+                 "rc": self.make_connected, "ud": self.make_connected,
+                 "listener": self.make_listener}[spec["kind"]]
+        made = maker(spec)
+        self.count["made" if made else "refused"] += 1
+        return made
+
+    def request_of(self, spec):
+        pinned = spec["kind"] == "pinned" or (spec["kind"] in ("rc", "ud") and spec["pin"])
+        return judge.Request(spec["dst"], spec["src"] if pinned else None, pinned)
+
+    def path_of(self, net, request):
+        """The path that a new id must get, None if it is not worth trying."""
+        found = judge.new_path(net, request)
+        if not found:
+            return None
+        netdev, address, hop = found
+        device = net.rdma_device(netdev, address)
+        lladdr = net.neighbour(netdev, hop.via or request.dst)
+        if not device or not lladdr or not net.up(netdev) or not net.port_active(device):
+            return None
+        return judge.Path(net, netdev, device, address, hop.via, lladdr)
+
+    def make_active(self, spec):
+        request = self.request_of(spec)
+        net = self.look([request])
+        path = self.path_of(net, request)
+        if not path:
+            return False
+        entry = ids.Id(spec["name"], spec["kind"], spec["mode"], request, path)
+        if not self.resolve(entry, "resolve", spec, PORT, "ROUTE_RESOLVED"):
+            return False
+        return self.adopt(entry, net)
+
+    def resolve(self, entry, verb, spec, port, until):
+        words = f"{verb} {entry.name} {spec['dst']} {port} downdelay 0 updelay 0"
+        words += f" mode {spec['mode']}"
+        if entry.request.pinned:
+            words += f" src {spec['src']}"
+        if spec["kind"] == "ud":
+            words += " ud"
+        self.driver.command(words)
+        if not self.driver.wait_event(entry.name, (until,)):
+            self.say(f"{entry} is not made: {self.driver.events.get(entry.name)}")
+            self.driver.command(f"destroy {entry.name}")
+            return False
+        resolved = self.driver.events[entry.name][0]
+        got = (resolved.get("dev"), resolved.get("src"))
+        if got != (entry.path.device, entry.path.address):
+            raise Mismatch(f"{entry} was resolved to {got}")
+        return True
+
+    def adopt(self, entry, net):
+        """From now on it is compared. It may be misaligned from the start."""
+        entry.seen = len(self.driver.events.get(entry.name, ()))
+        self.ids.append(entry)
+        self.say(f"made {entry}")
+        return True
+
+    def make_connected(self, spec):
+        """A pair: the active and the passive side of a connection."""
+        request = self.request_of(spec)
+        net = self.look([request])
+        path = self.path_of(net, request)
+        if not path or not self.can_connect(net, path, request):
+            return False
+        netdev = f"s{path.netdev[1]}"
+        back = judge.Request(path.address, request.dst)
+        answer = self.path_of(self.look([request, back]), back)
+        if not answer or answer.netdev != netdev or answer.lladdr != net.lladdr(path.netdev):
+            return False
+        ud = spec["kind"] == "ud"
+        entry = ids.Id(spec["name"], spec["kind"], spec["mode"], request, path, not ud)
+        listener = f"w{spec['port']}{'ud' if ud else ''}"
+        before = len(self.children(listener))
+        if not self.resolve(entry, "connect", spec, PORT + spec["port"], "ESTABLISHED"):
+            return False
+        children = self.children(listener)
+        if len(children) != before + 1:
+            raise Mismatch(f"{entry}: the passive side did not appear")
+        child = ids.Id(children[-1], "passive", PASSIVE_MODES[spec["port"]], back, answer,
+                       not ud)
+        if not ud and not self.driver.wait_event(child.name, ("ESTABLISHED",)):
+            raise Mismatch(f"{child}: not ESTABLISHED")
+        child.peer, entry.peer = entry, child
+        return self.adopt(entry, net) and self.adopt(child, net)
+
+    def children(self, listener):
+        return sorted((name for name in self.driver.events if name.startswith(f"{listener}.")),
+                      key=lambda name: int(name.rpartition(".")[2]))
+
+    def can_connect(self, net, path, request):
+        """Whether what is sent over this path arrives, and is understood."""
+        netdev = f"s{path.netdev[1]}"
+        return (net.up(netdev) and net.lladdr(netdev) == path.lladdr and
+                net.has_address(netdev, request.dst) and nw.alive(path.netdev) and
+                nw.alive(netdev) and net.slot(f"rx_{netdev}", request.dst, netdev) is not None)
+
+    def make_listener(self, spec):
+        address = spec["listen"]
+        net = self.look()
+        holders = net.holders(address)
+        if len(holders) != 1 or not net.rdma_device(holders[0], address):
+            return False
+        self.made += 1
+        path = judge.Path(net, holders[0], f"rx_{holders[0]}", address, None, None)
+        entry = ids.Id(spec["name"], "listener", spec["mode"].replace("teardown", "align"),
+                       judge.Request(None), path)
+        self.driver.command(f"listen {entry.name} {address} {8000 + self.made} downdelay 0 "
+                            f"updelay 0 mode {entry.mode}")
+        return self.adopt(entry, net)
+
+    def retire(self, entry):
+        """It ended, or is of no more use; its peer goes with it."""
+        gone = [one for one in (entry, entry.peer) if one in self.ids]
+        self.driver.command(*[f"destroy {one.name}" for one in gone])
+        for one in gone:
+            self.ids.remove(one)
+
+    # --- comparing --------------------------------------------------------
+
+    def heard(self, entry):
+        return self.driver.events.get(entry.name, [])[entry.seen:]
+
+    def compare(self, rough):
+        """Judge all ids. Returns the network, the verdicts and the mismatches."""
+        self.driver.quiet(QUIET)
+        net = self.look()
+        verdicts = {entry: entry.judge(net) for entry in self.ids}
+        ending = {entry.peer for entry in self.ids if entry.peer and self.ends(entry)}
+        wrong = []
+        for entry in self.ids:
+            if entry in ending:
+                continue  # its peer was torn down: it hears of that, or not yet
+            problem = self.problem(entry, verdicts[entry], rough)
+            if problem:
+                wrong.append((entry, problem))
+        return net, verdicts, wrong
+
+    def ends(self, entry):
+        return any(fields["event"] == "DISCONNECTED" for fields in self.heard(entry))
+
+    def problem(self, entry, verdict, rough):
+        """What is wrong with what an id heard, None if nothing is."""
+        expected = entry.expected(verdict)
+        reports = [ids.Report.heard(fields) for fields in self.heard(entry)]
+        text = f"verdict {verdict}, told {entry.told}; expected {expected}, heard {reports}"
+        if rough and reports and reports[-1].event == "ADDR_CHANGE":
+            return None if self.plausible(entry, verdict, reports) else text
+        if expected and expected.event == "DISCONNECTED":
+            events = [report.event for report in reports]
+            good = events[:1] == ["DISCONNECTED"] and events[1:] in ([], ["TIMEWAIT_EXIT"])
+            return None if good else text
+        if expected is None:
+            return text if reports else None
+        return None if len(reports) == 1 and reports[0].same(expected) else text
+
+    def plausible(self, entry, verdict, reports):
+        """After a rough change: only what was told last must be so."""
+        told = entry.told
+        for report in reports:
+            if report.event != "ADDR_CHANGE":
+                return False
+            now = {"down": judge.DOWN, "none": judge.SUPERSEDED}.get(report.flags, judge.ALIGNED)
+            if now == told and "restored" in entry.words:
+                return False
+            told = now
+        kind = entry.counts_as(verdict.kind) if verdict else told
+        return kind == told or (kind == judge.ALIGNED and "restored" not in entry.words)
+
+    def check(self, change):
+        """After a change: raises Mismatch, or the ids have learned."""
+        _, verdicts, wrong = self.compare(change.rough)
+        if wrong:
+            self.say(f"looking again: {wrong}")
+            time.sleep(RECHECK)
+            _, verdicts, wrong = self.compare(change.rough)
+        if wrong:
+            raise Mismatch("\n".join(f"{entry}\n  {problem}" for entry, problem in wrong))
+        for entry in list(self.ids):
+            self.learn(entry, verdicts[entry])
+
+    def learn(self, entry, verdict):
+        if entry not in self.ids:
+            return
+        fresh = self.heard(entry)
+        entry.seen += len(fresh)
+        for fields in fresh:
+            self.say(f"  {entry.name} heard {ids.Report.heard(fields)}")
+        self.count["reports"] += len(fresh)
+        for fields in fresh:
+            error = ids.shape_error(fields, entry) if fields["event"] == "ADDR_CHANGE" else None
+            if error:
+                raise Mismatch(f"{entry}\n  {error}: {fields}")
+            if fields["event"] == "DISCONNECTED":
+                self.retire(entry)
+                return
+        entry.learn(verdict)
+        if entry.told != judge.ALIGNED and fresh and fresh[-1].get("flags") != "restored":
+            entry.told_reason = fresh[-1]["reason"]
+
+    # --- the run ----------------------------------------------------------
+
+    def run(self, steps):
+        self.start()
+        for spec in self.fill():
+            self.make(spec)
+        for number in range(1, steps + 1):
+            change = self.changes.next()
+            self.say(f"step {number}: {change}")
+            nw.ip_batch(change.lines)
+            self.check(change)
+            for entry in list(self.ids):
+                if entry in self.ids and entry.stale > PATIENCE:
+                    self.retire(entry)
+            for spec in self.fill():
+                if self.rng.random() < 0.5:
+                    self.make(spec)
+
+    def stop(self):
+        if self.driver:
+            self.driver.stop()
+
+
+def run_seed(args, number, seed):
+    """One test. False if it failed."""
+    start = time.monotonic()
+
+    def say(text):
+        if args.verbose:
+            print(f"# {time.monotonic() - start:.1f} {text}", flush=True)
+
+    world = World(args, seed, say)
+    try:
+        world.run(args.steps)
+        failure = None
+    except (Mismatch, ids.Dead) as error:
+        failure = str(error)
+    if failure:
+        log = world.driver.log[-60:] if world.driver else []
+        for line in failure.splitlines() + nw.dump() + ["--- align_cm"] + log:
+            print(f"#   {line}")
+    world.stop()
+    took = time.monotonic() - start
+    counts = ", ".join(f"{value} {name}" for name, value in world.count.items())
+    print(f"{'not ok' if failure else 'ok'} {number} oracle.seed{seed}: {args.steps} steps, "
+          f"{counts}, {took:.0f} s", flush=True)
+    return not failure
+
+
+def parse_args():
+    here = pathlib.Path(__file__).resolve().parent
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", default="1", help="a number, or several by comma")
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--align-cm", default=str(here.parent / "build/align_cm"))
+    parser.add_argument("--verbose", action="store_true")
+    return parser.parse_args()
+
+
+def main():
+    args = parse_args()
+    seeds = [int(seed) for seed in args.seed.split(",")]
+    nw.create()
+    print("TAP version 13")
+    print(f"1..{len(seeds)}", flush=True)
+    good = [run_seed(args, number, seed) for number, seed in enumerate(seeds, 1)]
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
