@@ -26,8 +26,10 @@ class Changes:
     def __init__(self, rng):
         self.rng = rng
         self.down = set()  # netdevices that were set down
-        self.routes = []  # (prefix, table and metric) of those that may be there
+        self.base = []  # (prefix, table and metric) of the first routes
+        self.routes = []  # and of those that may be there now
         self.rules = []
+        self.lladdrs = set()  # netdevices with another one
         self.begin()
         self.kinds = [(getattr(self, name), weight) for name, weight in WEIGHTS.items()]
 
@@ -35,9 +37,12 @@ class Changes:
         """What is there in the first state."""
         self.down.clear()
         self.rules.clear()
+        self.lladdrs.clear()
         table = f"table {nw.TO_SERVICE}"
-        self.routes = [(nw.service(n), table) for n in range(1, nw.SERVICES + 1)]
-        self.routes.append(("10.9.1.0/24", table))
+        self.base = [(nw.service(n), table + (" metric 200" if n == 6 else ""))
+                     for n in range(1, nw.SERVICES + 1)]
+        self.base.append(("10.9.1.0/24", table))
+        self.routes = list(self.base)
 
     def next(self):
         # A network in which nothing works tells little.
@@ -159,6 +164,7 @@ class Changes:
     def lladdr(self):
         netdev = self.pick(*nw.NETDEVS)
         number = self.pick(0, 1, 2)
+        self.lladdrs.add(netdev)
         address = nw.mac(netdev) if not number else f"02:00:00:00:{number:02x}:0{netdev[1]}"
         return Change("link-layer address", [f"link set {netdev} address {address}"] +
                       nw.neighbours({netdev}), rough=True)
@@ -237,11 +243,11 @@ class Changes:
     # --- back to the beginning ---------------------------------------------
 
     def repair(self):
+        lines = [f"rule del pref {pref}" for pref in self.rules]
+        lines += nw.repair(sorted(self.lladdrs), [r for r in self.routes if r not in self.base])
+        lines += [f"route flush table {nw.OTHER_TABLE}"]
         self.begin()
-        lines = [f"rule del pref {pref}" for pref in RULE_PREFS for _ in range(2)]
-        lines += [f"route flush table {nw.OTHER_TABLE}",
-                  f"route flush table {nw.TO_SERVICE}"]
-        return Change("repair", lines + nw.repair(), rough=True)
+        return Change("repair", lines, rough=True)
 
 
 WEIGHTS = {
@@ -259,6 +265,6 @@ WEIGHTS = {
     "service_address": 2,
     "listen_address": 4,
     "neighbour": 8,
-    "silent": 7,
-    "repair": 4,
+    "silent": 6,
+    "repair": 5,
 }

@@ -156,8 +156,11 @@ def judge(net, request, path):
     new = new_numbers(net, new_path(net, request))
     if not found:
         return Verdict(ALIGNED, None, new)
-    if request.pinned and path.via and not net.members(request.dst, request.src, path.netdev):
-        new = None  # it would be resolved on link, and reach nobody
+    if request.pinned:
+        if path.via and not net.members(request.dst, request.src, path.netdev):
+            new = None  # it would be resolved on link, and reach nobody
+        if len(net.holders(request.src)) > 1:
+            new = None  # whichever the kernel finds first
     reason = min((reason for reason, _ in found), key=PRECEDENCE.index)
     kind = DOWN if any(down for _, down in found) else SUPERSEDED
     return Verdict(kind, reason, new)

@@ -14,6 +14,7 @@ what is judged must not depend on whether somebody answered in time.
 What the network looks like is asked of ip, rdma and sysfs, never of the module.
 """
 import json
+import os
 import re
 import subprocess
 import time
@@ -25,7 +26,8 @@ CLIENTS = [f"c{i}" for i in range(LINKS)]
 SERVERS = [f"s{i}" for i in range(LINKS)]
 NETDEVS = CLIENTS + SERVERS
 FOREIGN_MAC = "02:00:00:00:99:99"
-GID_SLOTS = 16
+GID_SLOTS = 64
+GID_GAP = 6  # so many free entries after one another are the end of the table
 VALID_STATES = {"PERMANENT", "NOARP", "REACHABLE", "PROBE", "STALE", "DELAY"}
 
 
@@ -56,8 +58,14 @@ def gid_of(address):
     return f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}"
 
 
+# What was done, as lines of a shell script.
+journal = []
+
+
 def run(*argv):
     """A command that must not fail."""
+    if argv[:2] == ("rdma", "link"):
+        journal.append(" ".join(argv))
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(argv)}: {done.stderr.strip()}")
@@ -66,6 +74,7 @@ def run(*argv):
 
 def ip_batch(lines):
     """Give ip commands, of which any may fail. Returns the lines that did."""
+    journal.append("ip -force -batch - <<END 2>/dev/null\n" + "\n".join(lines) + "\nEND")
     done = subprocess.run(["ip", "-force", "-batch", "-"], input="\n".join(lines) + "\n",
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     return [lines[int(number) - 1] for number in re.findall(r"-:(\d+)", done.stderr)]
@@ -91,11 +100,17 @@ def ip_ask(questions):
 
 
 def read(path):
+    """A small file, "" if there is none. Without Python's layers: there are hundreds."""
     try:
-        with open(path, encoding="ascii") as file:
-            return file.read().strip()
+        fd = os.open(path, os.O_RDONLY)
     except OSError:
         return ""
+    try:
+        return os.read(fd, 256).decode().strip()
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
 
 
 # --- building it ------------------------------------------------------------
@@ -171,15 +186,20 @@ def base_routes():
          for i in range(LINKS) for n in (1, 2)]
 
 
-def repair():
-    """Commands that bring the network to its first state, as far as the ids allow."""
-    lines = []
-    for netdev in NETDEVS:
-        lines += [f"link set {netdev} address {mac(netdev)}", f"link set {netdev} up"]
+def repair(changed=(), routes=()):
+    """Commands that bring the network to its first state, as far as the ids allow.
+
+    `changed` are the netdevices whose link-layer address is not the first one: setting
+    it, even to what it is, makes new GIDs. `routes` are those that were added."""
+    lines = [f"link set {netdev} address {mac(netdev)}" for netdev in changed]
+    lines += [f"link set {netdev} up" for netdev in NETDEVS]
     for i in range(LINKS):
+        lines += [f"addr del {client(j, n)}/24 dev c{i}"
+                  for j in range(LINKS) if j != i for n in (1, 2)]
         lines += client_addresses(i)
         lines += [f"addr add {service(n)}/32 dev s{i}" for n in range(1, SERVICES + 1)]
     lines += neighbours() + base_routes()
+    lines += [f"route del {prefix} {where}" for prefix, where in routes]
     return lines
 
 
@@ -191,7 +211,8 @@ def reset():
     lines += [f"rule del pref {pref}" for pref in (6, 7, 8, 9) for _ in range(4)]
     ip_batch(lines)
     revive()
-    failed = [line for line in ip_batch(repair()) if "link set" in line or "route" in line]
+    failed = ip_batch(repair(NETDEVS))
+    failed = [line for line in failed if line.startswith(("link", "route replace"))]
     if failed:
         raise RuntimeError(f"cannot set up: {failed}")
 
@@ -325,11 +346,14 @@ def ask(kind, dst, src, oif):
 def read_gids(device):
     """(slot, GID, netdevice) of the entries in use."""
     port = f"/sys/class/infiniband/{device}/ports/1"
-    entries = []
+    entries, gap = [], 0
     for slot in range(GID_SLOTS):
         gid = read(f"{port}/gids/{slot}")
-        if gid.strip("0:"):
+        gap = 0 if gid.strip("0:") else gap + 1
+        if not gap:
             entries.append((slot, gid, read(f"{port}/gid_attrs/ndevs/{slot}")))
+        if gap > GID_GAP:
+            break
     return entries
 
 

@@ -2,12 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0
 """Change the network at random, and compare what ids hear with what they should.
 
-usage: oracle.py [--seed N] [--steps N] [--align-cm PROGRAM] [--verbose]
+usage: oracle.py [--seed N,...] [--steps N] [--shrink SECONDS] [--verbose]
 
 Runs as root where rdma_cm with RDMA_ALIGN_WITH_NETDEVICE is loaded, in a network that
 is its own: a test VM. Prints TAP, a test for each seed. From the seed follow the ids
 and the changes. After each change it waits until nothing is said any more, judges each
 id anew by the contract, and compares.
+
+When they differ it tells the id, what it expected and heard, and the state of the
+network. With --shrink it then looks for a shorter way to that, for so many seconds, and
+prints it as a shell script.
 """
 import argparse
 import pathlib
@@ -45,7 +49,8 @@ class World:
         self.changes = changes.Changes(random.Random(seed + 1))
         self.ids = []
         self.made = 0
-        self.count = {"reports": 0, "made": 0, "refused": 0}
+        self.count = {"steps": 0, "reports": 0, "ids": 0}
+        self.trace = []  # what was done, for a shorter way to the same end
         self.driver = None
 
     # --- the ids ----------------------------------------------------------
@@ -85,13 +90,14 @@ class World:
                 "pin": self.rng.random() < 0.25,
                 "listen": nw.listen_address(self.rng.randint(1, 3))}
 
-    def fill(self):
-        """Specs of the ids that are missing."""
+    def missing(self, most):
+        """Specs of ids that are missing, some of them."""
         specs = []
         for kind, want in POPULATION.items():
             have = sum(1 for entry in self.ids if entry.kind == kind)
             specs += [self.spec(kind) for _ in range(want - have)]
-        return specs
+        self.rng.shuffle(specs)
+        return specs[:most]
 
     def make(self, spec):
         """Make an id, if the network lets it. False if not."""
@@ -99,7 +105,9 @@ class World:
                  "rc": self.make_connected, "ud": self.make_connected,
                  "listener": self.make_listener}[spec["kind"]]
         made = maker(spec)
-        self.count["made" if made else "refused"] += 1
+        self.count["ids"] += made
+        if made:
+            self.trace.append(("make", spec))
         return made
 
     def request_of(self, spec):
@@ -112,6 +120,8 @@ class World:
         if not found:
             return None
         netdev, address, hop = found
+        if request.pinned and len(net.holders(address)) > 1:
+            return None
         device = net.rdma_device(netdev, address)
         lladdr = net.neighbour(netdev, hop.via or request.dst)
         if not device or not lladdr or not net.up(netdev) or not net.port_active(device):
@@ -299,24 +309,81 @@ class World:
     # --- the run ----------------------------------------------------------
 
     def run(self, steps):
+        """As the random numbers say."""
         self.start()
-        for spec in self.fill():
+        for spec in self.missing(99):
             self.make(spec)
-        for number in range(1, steps + 1):
-            change = self.changes.next()
-            self.say(f"step {number}: {change}")
-            nw.ip_batch(change.lines)
-            self.check(change)
-            for entry in list(self.ids):
-                if entry in self.ids and entry.stale > PATIENCE:
-                    self.retire(entry)
-            for spec in self.fill():
-                if self.rng.random() < 0.5:
-                    self.make(spec)
+        while self.count["steps"] < steps:
+            self.change(self.changes.next())
+            self.retire_old()
+            for spec in self.missing(2):
+                self.make(spec)
+
+    def replay(self, trace):
+        """What another run did, or a part of it."""
+        self.start()
+        for verb, what in trace:
+            if verb == "make":
+                self.make(what)
+            else:
+                self.change(what)
+
+    def change(self, change):
+        self.count["steps"] += 1
+        self.say(f"step {self.count['steps']}: {change}")
+        self.trace.append(("change", change))
+        nw.ip_batch(change.lines)
+        self.check(change)
+
+    def retire_old(self):
+        """Those that do not come back tell nothing any more."""
+        for entry in list(self.ids):
+            if entry in self.ids and entry.stale > PATIENCE:
+                self.retire(entry)
 
     def stop(self):
         if self.driver:
             self.driver.stop()
+
+
+def attempt(world, function, argument):
+    """Let a world run. Returns what was wrong, None if nothing was."""
+    try:
+        function(argument)
+        return None
+    except (Mismatch, ids.Dead) as error:
+        return str(error)
+
+
+def shrink(args, trace, say):
+    """Leave out what can be left out of a run that fails. Returns the script that is left."""
+    end = time.monotonic() + args.shrink
+    script = []
+
+    def fails(part):
+        world = World(args, 0, lambda text: None)
+        nw.journal.clear()
+        failure = attempt(world, world.replay, part)
+        journal = list(nw.journal)
+        world.stop()
+        say(f"{len(part)} actions: {'fails' if failure else 'passes'}")
+        if failure:
+            script[:] = journal + [f"# {line}" for line in failure.splitlines()]
+        return failure is not None
+
+    size = len(trace) // 2
+    while size and time.monotonic() < end:
+        shorter = False
+        for start in range(0, len(trace), size):
+            part = trace[:start] + trace[start + size:]
+            if part and time.monotonic() < end and fails(part):
+                trace, shorter = part, True
+                break
+        if not shorter:
+            size //= 2
+    if not script:
+        fails(trace)
+    return ["#!/bin/bash", "coproc CM { align_cm; }", "cat <&${CM[0]} &"] + script
 
 
 def run_seed(args, number, seed):
@@ -328,20 +395,21 @@ def run_seed(args, number, seed):
             print(f"# {time.monotonic() - start:.1f} {text}", flush=True)
 
     world = World(args, seed, say)
-    try:
-        world.run(args.steps)
-        failure = None
-    except (Mismatch, ids.Dead) as error:
-        failure = str(error)
+    failure = attempt(world, world.run, args.steps)
     if failure:
-        log = world.driver.log[-60:] if world.driver else []
-        for line in failure.splitlines() + nw.dump() + ["--- align_cm"] + log:
+        state = nw.dump()
+        last = world.trace[-1][1] if world.trace else ""
+        print(f"#   seed {seed}, step {world.count['steps']}: {last}")
+        for line in failure.splitlines() + state + ["--- align_cm"] + world.driver.log[-60:]:
             print(f"#   {line}")
     world.stop()
     took = time.monotonic() - start
     counts = ", ".join(f"{value} {name}" for name, value in world.count.items())
-    print(f"{'not ok' if failure else 'ok'} {number} oracle.seed{seed}: {args.steps} steps, "
-          f"{counts}, {took:.0f} s", flush=True)
+    print(f"{'not ok' if failure else 'ok'} {number} oracle.seed{seed}: {counts}, {took:.0f} s",
+          flush=True)
+    if failure and args.shrink:
+        for line in "\n".join(shrink(args, world.trace, say)).splitlines():
+            print(f"#   {line}")
     return not failure
 
 
@@ -350,6 +418,7 @@ def parse_args():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seed", default="1", help="a number, or several by comma")
     parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--shrink", type=int, default=0, metavar="SECONDS")
     parser.add_argument("--align-cm", default=str(here.parent / "build/align_cm"))
     parser.add_argument("--verbose", action="store_true")
     return parser.parse_args()
