@@ -7,6 +7,9 @@
 #:	linux-image-6.12.*-amd64 that apt offers
 #: T=NAMES	run only these selftests
 #: DEBUG=1	run the selftests on a kernel with debug options
+#: SEED=N	of the oracle's random changes, several by comma
+#: STEPS=N	so many changes for each seed
+#: SHRINK=N	look N seconds for a shorter way to what the oracle found
 #: DESTDIR=D	install below D
 #: V=1	show each compiler call
 
@@ -14,7 +17,7 @@
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
 
-export KVER T DEBUG DESTDIR V
+export KVER T DEBUG DESTDIR V SEED STEPS SHRINK
 
 build: ## build rdma_cm.ko and rdma_ucm.ko into build/KVER/ (the default)
 	@scripts/build.sh
@@ -39,6 +42,9 @@ lint: ## run the static checks
 
 selftest: build image ## run the selftests in the VM, T=names of some, DEBUG=1
 	@tools/testing/vm/run-selftests.sh
+
+oracle: build image ## change the network at random, compare what ids hear with the contract
+	@tools/testing/vm/run-oracle.sh
 
 kunit: ## run the KUnit suites under User Mode Linux
 	@scripts/kunit.sh
@@ -74,5 +80,5 @@ clean: ## remove what was built, keep the downloads
 distclean: ## remove everything that was generated
 	@scripts/clean.sh --all
 
-.PHONY: build demo check bench series abi lint selftest kunit test-build vm install \
+.PHONY: build demo check bench series abi lint selftest oracle kunit test-build vm install \
 	uninstall deps image compile_commands.json help clean distclean

@@ -43,6 +43,7 @@ part "make series" scripts/series.sh
 part "tests of the demo's verdict" tools/demo/selfcheck.sh
 part "make demo" tools/demo/demo.sh
 part "make selftest" selftests
+part "make oracle" env -u SEED -u STEPS -u SHRINK tools/testing/vm/run-oracle.sh
 
 # A part that died before it could tell must not go unnoticed.
 tap_begin check >/dev/null

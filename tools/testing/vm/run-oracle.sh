@@ -8,9 +8,10 @@
 #   STEPS=	changes of the network for each seed
 #   SHRINK=	seconds in which to look for a shorter way to a failure (default: 0)
 #   MODULES=	where rdma_cm.ko and rdma_ucm.ko are (default: build/KVER)
-#   TIME=	deadline in seconds, per seed and step too long for any machine by default
+#   FIRST=1	no more seeds after one that failed
+#   NAME=	of the result (default: oracle)
 #
-# Leaves build/results/oracle.tap, and the logs in build/results/oracle/.
+# Leaves build/results/NAME.tap, and the logs in build/results/NAME/.
 
 set -euo pipefail
 
@@ -18,7 +19,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 top=$(cd "$here/../../.." && pwd -P)
 build=${BUILD:-$top/build}
 tests=$top/tools/testing/selftests/rdma
-out=$build/results/oracle
+name=${NAME:-oracle}
+out=$build/results/$name
 
 die()
 {
@@ -41,16 +43,17 @@ modules=${MODULES:-$build/$KVER}
 make -s -C "$tests" || die "align_cm does not build"
 
 count=$(tr , '\n' <<<"$seeds" | wc -l)
-limit=${TIME:-$((120 + count * (120 + steps * 10 + shrink)))}
+limit=$((120 + count * (120 + steps * 10 + shrink)))
+args=(--seed "$seeds" --steps "$steps" --shrink "$shrink" --verbose)
+[ -z "${FIRST:-}" ] || args+=(--first)
 
 rm -rf "$out"
 mkdir -p "$out"
 rc=0
 cd "$tests/oracle"
 "$here/vm.sh" --modules "$modules" --timeout "$limit" --out "$out" -- \
-	./oracle.sh --seed "$seeds" --steps "$steps" --shrink "$shrink" --verbose \
-	>"$out/output" 2>"$out/vm.err" || rc=$?
-awk -v name=oracle -v rc="$rc" -v errs="$out/vm.err" -v stat="$out/stat" \
+	./oracle.sh "${args[@]}" >"$out/output" 2>"$out/vm.err" || rc=$?
+awk -v name="$name" -v rc="$rc" -v errs="$out/vm.err" -v stat="$out/stat" \
 	-f "$here/tap.awk" "$out/output" >"$out.tap"
 if [ "$rc" != 0 ]; then
 	grep -v '^# [0-9.]* ' "$out.tap" || true

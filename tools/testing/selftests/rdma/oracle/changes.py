@@ -30,6 +30,7 @@ class Changes:
         self.routes = []  # and of those that may be there now
         self.rules = []
         self.lladdrs = set()  # netdevices with another one
+        self.family = 4  # of the change that is made
         self.begin()
         self.kinds = [(getattr(self, name), weight) for name, weight in WEIGHTS.items()]
 
@@ -40,14 +41,16 @@ class Changes:
         self.lladdrs.clear()
         table = f"table {nw.TO_SERVICE}"
         self.base = [(nw.service(n), table + (" metric 200" if n == 6 else ""))
-                     for n in range(1, nw.SERVICES + 1)]
-        self.base.append(("10.9.1.0/24", table))
+                     for n in nw.services(4)]
+        self.base += [(nw.service(n, 6), table) for n in nw.services(6)]
+        self.base += [("10.9.1.0/24", table), ("fd00:9:1::/64", table)]
         self.routes = list(self.base)
 
     def next(self):
         # A network in which nothing works tells little.
         if self.down and self.rng.random() < 0.5:
             return self.link_up()
+        self.family = self.pick(4, 4, 6)
         functions, weights = zip(*self.kinds)
         return self.rng.choices(functions, weights)[0]()
 
@@ -58,15 +61,19 @@ class Changes:
         return self.rng.random() < probability
 
     def service(self):
-        return nw.service(self.rng.randint(1, nw.SERVICES))
+        return nw.service(self.pick(*nw.services(self.family)), self.family)
+
+    def six(self, line):
+        return f"-6 {line}" if self.family == 6 else line
 
     # --- routes -----------------------------------------------------------
 
-    def hop(self):
+    def hop(self, via=False):
         """A next hop as ip's words, without its source."""
         link = self.rng.randrange(nw.LINKS)
-        if self.chance(0.4):
-            return f"via {nw.gateway(link, self.rng.randrange(3))} dev c{link} onlink", link
+        if via or self.chance(0.4):
+            gateway = nw.gateway(link, self.rng.randrange(3), self.family)
+            return f"via {gateway} dev c{link} onlink", link
         return f"dev c{link}", link
 
     def target(self):
@@ -75,14 +82,17 @@ class Changes:
         if roll < 0.6:
             hop, link = self.hop()
             if self.chance(0.6):
-                hop += f" src {nw.client(link, self.pick(1, 1, 2))}"
+                hop += f" src {nw.client(link, self.pick(1, 1, 2), self.family)}"
             return hop
-        if roll < 0.85:
-            hops = [self.hop()[0] for _ in range(self.pick(2, 2, 3))]
+        if roll < 0.85 or self.family == 6:
+            hops = [self.hop(self.family == 6)[0] for _ in range(self.pick(2, 2, 3))]
             return " ".join(f"nexthop {hop} weight {self.pick(1, 1, 2)}" for hop in hops)
         return f"nhid {self.pick(1, 2, 3, 10, 10)}"
 
     def prefix(self):
+        if self.family == 6:
+            return self.pick(*[self.service()] * 6, "fd00:9:1::/126", "fd00:9:1::/120",
+                             "fd00:9:1::/64", "fd00:9::/32")
         return self.pick(*[self.service()] * 6, "10.9.1.0/30", "10.9.1.4/30", "10.9.1.0/29",
                          "10.9.1.0/24", "10.9.0.0/16", "default")
 
@@ -100,8 +110,8 @@ class Changes:
         kind = self.pick("unreachable", "blackhole", "prohibit", "throw")
         route = self.prefix(), self.where()
         self.routes.append(route)
-        return Change("no route", [f"route {self.pick('replace', 'add')} {kind} {route[0]} "
-                                   f"{route[1]}"])
+        verb = self.pick("replace", "add")
+        return Change("no route", [f"route {verb} {kind} {route[0]} {route[1]}"])
 
     def route_delete(self):
         if not self.routes:
@@ -125,6 +135,7 @@ class Changes:
         return Change("route back", [f"{line} table {nw.TO_CLIENT}"])
 
     def nexthop(self):
+        self.family = 4
         hop, _ = self.hop()
         line = self.pick(
             f"nexthop replace id {self.pick(1, 2, 3)} {hop}",
@@ -135,13 +146,14 @@ class Changes:
 
     def rule(self):
         if self.rules and self.chance(0.45):
-            return Change("rule deleted",
-                          [f"rule del pref {self.rules.pop(self.rng.randrange(len(self.rules)))}"])
+            return Change("rule deleted", [self.rules.pop(self.rng.randrange(len(self.rules)))])
         pref, dst = self.pick(*RULE_PREFS), self.service()
-        self.rules.append(pref)
-        source = f"from {nw.client(self.rng.randrange(nw.LINKS))} " if self.chance(0.3) else ""
+        self.rules.append(f"{self.six('rule')} del pref {pref}")
+        source = ""
+        if self.family == 4 and self.chance(0.3):
+            source = f"from {nw.client(self.rng.randrange(nw.LINKS))} "
         action = self.pick(*[f"lookup {nw.OTHER_TABLE}"] * 5, "unreachable", "blackhole")
-        return Change("rule", [f"rule add pref {pref} {source}to {dst} {action}"])
+        return Change("rule", [self.six(f"rule add pref {pref} {source}to {dst} {action}")])
 
     # --- links ------------------------------------------------------------
 
@@ -174,8 +186,8 @@ class Changes:
     def address(self):
         link, number = self.rng.randrange(nw.LINKS), self.pick(1, 1, 2)
         verb = self.pick("add", "add", "del")
-        return Change("address",
-                      [f"addr {verb} {nw.client(link, number)}/24 dev c{link}"])
+        address = f"{nw.client(link, number, self.family)}/{nw.length(self.family)}"
+        return Change("address", [f"addr {verb} {address} dev c{link}"])
 
     def address_moves(self):
         link, number = self.rng.randrange(nw.LINKS), self.pick(1, 2)
@@ -191,7 +203,8 @@ class Changes:
     def service_address(self):
         verb = self.pick("add", "add", "del")
         return Change("service address",
-                      [f"addr {verb} {self.service()}/32 dev {self.pick(*nw.SERVERS)}"])
+                      [f"addr {verb} {nw.service(self.pick(*nw.services(4)))}/32 dev "
+                       f"{self.pick(*nw.SERVERS)}"])
 
     def listen_address(self):
         address = f"{nw.listen_address(self.pick(1, 2, 3))}/32"
@@ -206,12 +219,13 @@ class Changes:
 
     def neighbour(self):
         link = self.rng.randrange(nw.LINKS)
-        if self.chance(0.3):
+        if self.family == 4 and self.chance(0.3):
             netdev, address = f"s{link}", nw.client(self.rng.randrange(nw.LINKS))
             good = nw.mac(f"c{link}")
         else:
             netdev, good = f"c{link}", nw.mac(f"s{link}")
-            address = self.pick(self.service(), nw.gateway(link, 0), nw.gateway(link, 1))
+            address = self.pick(self.service(), nw.gateway(link, 0, self.family),
+                                nw.gateway(link, 1, self.family))
         lladdr = self.pick(good, good, nw.FOREIGN_MAC, "02:00:00:00:99:98")
         state = self.pick("permanent", "permanent", "reachable", "stale", "noarp")
         line = f"neigh replace {address} lladdr {lladdr} dev {netdev} nud {state}"
@@ -243,9 +257,10 @@ class Changes:
     # --- back to the beginning ---------------------------------------------
 
     def repair(self):
-        lines = [f"rule del pref {pref}" for pref in self.rules]
+        lines = list(self.rules)
         lines += nw.repair(sorted(self.lladdrs), [r for r in self.routes if r not in self.base])
-        lines += [f"route flush table {nw.OTHER_TABLE}"]
+        lines += [f"route flush table {nw.OTHER_TABLE}",
+                  f"-6 route flush table {nw.OTHER_TABLE}"]
         self.begin()
         return Change("repair", lines, rough=True)
 

@@ -114,9 +114,17 @@ class Id:
         self.seen = 0  # of the driver's events
         self.seq = 0
         self.stale = 0  # steps for which it has been misaligned
+        self.delayed = False
 
     def __repr__(self):
         return f"{self.name} ({self.kind}, {self.mode}) {self.request} on {self.path}"
+
+    def set_mode(self, mode):
+        self.mode = mode
+        self.words = set(mode.split("+"))
+        self.told = judge.ALIGNED
+        self.told_reason = None
+        self.seq -= 1  # what is told again need not have changed
 
     def judge(self, net):
         if self.path is None:

@@ -81,6 +81,8 @@ def new_path(net, request):
         if not holders:
             return None
         hop = net.chosen(request.dst, request.src, holders[0])
+        if hop and hop.netdev != holders[0]:
+            hop = None
         return (holders[0], request.src, hop) if hop else None
     hop = net.chosen(request.dst, request.src)
     if not hop:
@@ -159,8 +161,11 @@ def judge(net, request, path):
     if request.pinned:
         if path.via and not net.members(request.dst, request.src, path.netdev):
             new = None  # it would be resolved on link, and reach nobody
-        if len(net.holders(request.src)) > 1:
+        holders = net.holders(request.src)
+        if len(holders) > 1:
             new = None  # whichever the kernel finds first
+        elif holders and not new_path(net, request):
+            new = None  # IPv6 goes by another netdevice than it was told to
     reason = min((reason for reason, _ in found), key=PRECEDENCE.index)
     kind = DOWN if any(down for _, down in found) else SUPERSEDED
     return Verdict(kind, reason, new)

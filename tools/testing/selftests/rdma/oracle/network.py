@@ -13,6 +13,8 @@ what is judged must not depend on whether somebody answered in time.
 
 What the network looks like is asked of ip, rdma and sysfs, never of the module.
 """
+import ipaddress
+import itertools
 import json
 import os
 import re
@@ -21,7 +23,8 @@ import time
 
 TO_SERVICE, TO_CLIENT, OTHER_TABLE = 7010, 7011, 7012
 LINKS = 3
-SERVICES = 8
+SERVICES = {4: 8, 6: 4}
+FAMILIES = (4, 6)
 CLIENTS = [f"c{i}" for i in range(LINKS)]
 SERVERS = [f"s{i}" for i in range(LINKS)]
 NETDEVS = CLIENTS + SERVERS
@@ -36,26 +39,40 @@ def mac(netdev):
     return f"02:00:00:00:{ord(netdev[0]):02x}:{int(netdev[1:]):02x}"
 
 
-def client(link, number=1):
-    return f"10.{link + 1}.1.{number}"
+def client(link, number=1, family=4):
+    return f"10.{link + 1}.1.{number}" if family == 4 else f"fd00:{link + 1}:1::{number}"
 
 
-def gateway(link, number):
+def gateway(link, number, family=4):
     """0 and 1 are twins behind the server's link-layer address, 2 is behind another."""
-    return f"10.{link + 1}.1.{254 - number}"
+    if family == 4:
+        return f"10.{link + 1}.1.{254 - number}"
+    return f"fd00:{link + 1}:1::f{number}"
 
 
-def service(number):
-    return f"10.9.1.{number}"
+def service(number, family=4):
+    return f"10.9.1.{number}" if family == 4 else f"fd00:9:1::{number}"
 
 
 def listen_address(number):
     return f"10.9.2.{number}"
 
 
+def length(family, host=False):
+    """Of a prefix: a host, or a link."""
+    if host:
+        return 32 if family == 4 else 128
+    return 24 if family == 4 else 64
+
+
+def family_of(address):
+    return 6 if ":" in address else 4
+
+
 def gid_of(address):
-    a, b, c, d = (int(part) for part in address.split("."))
-    return f"0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}"
+    if family_of(address) == 4:
+        address = f"::ffff:{address}"
+    return ipaddress.IPv6Address(address).exploded
 
 
 # What was done, as lines of a shell script.
@@ -73,11 +90,20 @@ def run(*argv):
 
 
 def ip_batch(lines):
-    """Give ip commands, of which any may fail. Returns the lines that did."""
-    journal.append("ip -force -batch - <<END 2>/dev/null\n" + "\n".join(lines) + "\nEND")
-    done = subprocess.run(["ip", "-force", "-batch", "-"], input="\n".join(lines) + "\n",
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    return [lines[int(number) - 1] for number in re.findall(r"-:(\d+)", done.stderr)]
+    """Give ip commands, of which any may fail. Returns the lines that did.
+
+    A line may begin with "-6", which ip does not know in a batch."""
+    failed = []
+    for six, group in itertools.groupby(lines, lambda line: line.startswith("-6 ")):
+        group = list(group)
+        argv = ["ip", "-6"] if six else ["ip"]
+        argv += ["-force", "-batch", "-"]
+        text = "".join(line.removeprefix("-6 ") + "\n" for line in group)
+        journal.append(f"{' '.join(argv)} <<END 2>/dev/null\n{text}END")
+        done = subprocess.run(argv, input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True)
+        failed += [group[int(number) - 1] for number in re.findall(r"-:(\d+)", done.stderr)]
+    return failed
 
 
 def ip_ask(questions):
@@ -115,27 +141,35 @@ def read(path):
 
 # --- building it ------------------------------------------------------------
 
+SYSCTLS = (("ipv4", "rp_filter", 0), ("ipv4", "accept_local", 1), ("ipv4", "arp_ignore", 0),
+           ("ipv6", "accept_dad", 0), ("ipv6", "accept_ra", 0), ("ipv6", "disable_ipv6", 0))
+
+
 def sysctls(netdev):
-    for name, value in (("rp_filter", 0), ("accept_local", 1), ("arp_ignore", 0)):
-        with open(f"/proc/sys/net/ipv4/conf/{netdev}/{name}", "w", encoding="ascii") as file:
+    for family, name, value in SYSCTLS:
+        path = f"/proc/sys/net/{family}/conf/{netdev}/{name}"
+        with open(path, "w", encoding="ascii") as file:
             file.write(str(value))
+
+
+def rules(family):
+    """Commands: who looks where. The local table comes last for what is sent."""
+    wide, net = (16, "10.{}.0.0") if family == 4 else (32, "fd00:{}::")
+    lines = [f"rule add pref 5 iif {netdev} lookup local" for netdev in NETDEVS]
+    for number, table, pref in [(9, TO_SERVICE, 10)] + \
+            [(i + 1, TO_CLIENT, 11) for i in range(LINKS)]:
+        prefix = f"{net.format(number)}/{wide}"
+        lines += [f"rule add pref {pref} to {prefix} lookup {table}",
+                  f"rule add pref 14 to {prefix} unreachable"]
+    lines += ["rule add pref 100 lookup local", "rule del pref 0"]
+    return [f"-6 {line}" if family == 6 else line for line in lines]
 
 
 def create():
     """Once: the netdevices, their RDMA devices, the rules of the loop."""
-    lines = []
-    for i in range(LINKS):
-        lines.append(f"link add c{i} address {mac(f'c{i}')} type veth "
-                     f"peer name s{i} address {mac(f's{i}')}")
-    for netdev in NETDEVS:
-        lines.append(f"rule add pref 5 iif {netdev} lookup local")
-    lines += [f"rule add pref 10 to 10.9.0.0/16 lookup {TO_SERVICE}",
-              "rule add pref 14 to 10.9.0.0/16 unreachable"]
-    for i in range(LINKS):
-        lines += [f"rule add pref 11 to 10.{i + 1}.0.0/16 lookup {TO_CLIENT}",
-                  f"rule add pref 14 to 10.{i + 1}.0.0/16 unreachable"]
-    lines += ["rule add pref 100 lookup local", "rule del pref 0"]
-    failed = ip_batch(lines)
+    lines = [f"link add c{i} address {mac(f'c{i}')} type veth "
+             f"peer name s{i} address {mac(f's{i}')}" for i in range(LINKS)]
+    failed = ip_batch(lines + rules(4) + rules(6))
     if failed:
         raise RuntimeError(f"cannot set up: {failed}")
     for netdev in ["all"] + NETDEVS:
@@ -150,25 +184,39 @@ def neighbours(netdevs=None):
     lines = []
     for i in range(LINKS):
         if netdevs is None or f"c{i}" in netdevs:
-            there = [(service(n), mac(f"s{i}")) for n in range(1, SERVICES + 1)]
-            there += [(gateway(i, 0), mac(f"s{i}")), (gateway(i, 1), mac(f"s{i}")),
-                      (gateway(i, 2), FOREIGN_MAC)]
-            lines += [f"neigh replace {address} lladdr {lladdr} dev c{i} nud permanent"
-                      for address, lladdr in there]
+            for family in FAMILIES:
+                there = [(service(n, family), mac(f"s{i}")) for n in services(family)]
+                there += [(gateway(i, 0, family), mac(f"s{i}")),
+                          (gateway(i, 1, family), mac(f"s{i}")),
+                          (gateway(i, 2, family), FOREIGN_MAC)]
+                lines += [f"neigh replace {address} lladdr {lladdr} dev c{i} nud permanent"
+                          for address, lladdr in there]
         if netdevs is None or f"s{i}" in netdevs:
             lines += [f"neigh replace {client(j, n)} lladdr {mac(f'c{i}')} dev s{i} nud permanent"
                       for j in range(LINKS) for n in (1, 2)]
     return lines
 
 
-def client_addresses(link):
-    return [f"addr add {client(link, n)}/24 dev c{link}" for n in (1, 2)]
+def services(family):
+    return range(1, SERVICES[family] + 1)
+
+
+def addresses():
+    """Commands: all that may be on a netdevice at first, and not on another."""
+    lines = []
+    for i in range(LINKS):
+        lines += [f"addr del {client(j, n)}/24 dev c{i}"
+                  for j in range(LINKS) if j != i for n in (1, 2)]
+        lines += [f"addr add {client(i, n, family)}/{length(family)} dev c{i}" +
+                  (" nodad" if family == 6 else "") for family in FAMILIES for n in (1, 2)]
+        lines += [f"addr add {service(n)}/32 dev s{i}" for n in services(4)]
+    return lines
 
 
 def base_routes():
     """Commands: to each service in another way."""
     to = f"table {TO_SERVICE}"
-    return [
+    lines = [
         f"route replace {service(1)} dev c0 src {client(0)} {to}",
         f"route replace {service(2)} dev c1 src {client(1)} {to}",
         f"route replace {service(3)} via {gateway(0, 0)} dev c0 onlink src {client(0)} {to}",
@@ -176,14 +224,21 @@ def base_routes():
         f"route replace {service(5)} {to} nexthop dev c0 nexthop dev c1",
         f"route replace {service(6)} dev c2 src {client(2, 2)} {to} metric 200",
         f"route replace 10.9.1.0/24 dev c0 src {client(0)} {to}",
-        f"nexthop replace id 1 dev c0",
-        f"nexthop replace id 2 dev c1",
+        "nexthop replace id 1 dev c0",
+        "nexthop replace id 2 dev c1",
         f"nexthop replace id 3 via {gateway(2, 0)} dev c2 onlink",
-        f"nexthop replace id 10 group 1/2",
+        "nexthop replace id 10 group 1/2",
         f"route replace {service(7)} nhid 1 {to}",
         f"route replace {service(8)} nhid 10 {to}",
-    ] + [f"route replace {client(i, n)} dev s{i} table {TO_CLIENT}"
-         for i in range(LINKS) for n in (1, 2)]
+        f"route replace {service(1, 6)} dev c0 src {client(0, 1, 6)} {to}",
+        f"route replace {service(2, 6)} dev c1 src {client(1, 1, 6)} {to}",
+        f"route replace {service(3, 6)} via {gateway(2, 0, 6)} dev c2 onlink {to}",
+        f"route replace {service(4, 6)} {to} nexthop via {gateway(0, 0, 6)} dev c0 onlink "
+        f"nexthop via {gateway(1, 0, 6)} dev c1 onlink",
+        f"route replace fd00:9:1::/64 dev c2 {to}",
+    ]
+    return lines + [f"route replace {client(i, n)} dev s{i} table {TO_CLIENT}"
+                    for i in range(LINKS) for n in (1, 2)]
 
 
 def repair(changed=(), routes=()):
@@ -193,12 +248,7 @@ def repair(changed=(), routes=()):
     it, even to what it is, makes new GIDs. `routes` are those that were added."""
     lines = [f"link set {netdev} address {mac(netdev)}" for netdev in changed]
     lines += [f"link set {netdev} up" for netdev in NETDEVS]
-    for i in range(LINKS):
-        lines += [f"addr del {client(j, n)}/24 dev c{i}"
-                  for j in range(LINKS) if j != i for n in (1, 2)]
-        lines += client_addresses(i)
-        lines += [f"addr add {service(n)}/32 dev s{i}" for n in range(1, SERVICES + 1)]
-    lines += neighbours() + base_routes()
+    lines += addresses() + neighbours() + base_routes()
     lines += [f"route del {prefix} {where}" for prefix, where in routes]
     return lines
 
@@ -206,9 +256,11 @@ def repair(changed=(), routes=()):
 def reset():
     """To the first state from any other, when there are no ids."""
     lines = [f"addr flush dev {netdev} scope global" for netdev in NETDEVS]
-    lines += [f"route flush table {table}" for table in (TO_SERVICE, TO_CLIENT, OTHER_TABLE)]
+    lines += [f"{six}route flush table {table}" for six in ("", "-6 ")
+              for table in (TO_SERVICE, TO_CLIENT, OTHER_TABLE)]
     lines += ["nexthop flush"]
-    lines += [f"rule del pref {pref}" for pref in (6, 7, 8, 9) for _ in range(4)]
+    lines += [f"{six}rule del pref {pref}" for six in ("", "-6 ") for pref in (6, 7, 8, 9)
+              for _ in range(4)]
     ip_batch(lines)
     revive()
     failed = ip_batch(repair(NETDEVS))
@@ -265,7 +317,7 @@ class Snapshot:
 
     def __init__(self, questions, rdma_index):
         questions = sorted(set(questions), key=str)
-        answers = ip_ask(["addr show", "neigh show"] + [ask(*q) for q in questions])
+        answers = ip_ask(["addr show", "neigh show nud all"] + [ask(*q) for q in questions])
         self.rdma_index = rdma_index
         self.links = {link["ifname"]: link for link in answers[0]}
         self.neigh = {(entry["dev"], entry["dst"]): entry for entry in answers[1]}
@@ -336,7 +388,8 @@ class Snapshot:
 
 def ask(kind, dst, src, oif):
     text = f"route get {'fibmatch ' if kind == 'fib' else ''}{dst}"
-    if src:
+    # With a source, IPv6 takes the netdevice for a mere wish, in rdma_resolve_addr() too.
+    if src and not (kind == "fib" and oif and family_of(dst) == 6):
         text += f" from {src}"
     if oif:
         text += f" oif {oif}"
@@ -366,7 +419,8 @@ def dump():
     out = []
     for command in ("ip -br link", "ip -br addr", "ip rule",
                     f"ip route show table {TO_SERVICE}", f"ip route show table {TO_CLIENT}",
-                    f"ip route show table {OTHER_TABLE}", "ip nexthop", "ip neigh",
+                    f"ip route show table {OTHER_TABLE}", "ip -6 rule",
+                    f"ip -6 route show table {TO_SERVICE}", "ip nexthop", "ip neigh show nud all",
                     "rdma link"):
         out.append(f"--- {command}")
         done = subprocess.run(command.split(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
