@@ -328,6 +328,9 @@ void __cma_align_netevent(unsigned long event, void *ctx)
 /*
  * Context: Process context, RTNL held.
  *
+ * One command may remove and add several addresses, and is told of each: what
+ * is there meanwhile is no news.
+ *
  * The range is for listeners, whose destination is their own address: it may
  * appear on a netdevice that they do not know.
  */
@@ -338,8 +341,8 @@ static int cma_align_inetaddr_event(struct notifier_block *nb,
 	struct net_device *ndev = ifa->ifa_dev->dev;
 	struct cma_align_net *anet = cma_align_net(dev_net(ndev));
 
-	cma_align_mark_dev(anet, ndev->ifindex, CMA_ALIGN_VISIBLE_NOW);
-	cma_align_mark_v4(anet, ifa->ifa_local, 32, CMA_ALIGN_VISIBLE_NOW);
+	cma_align_mark_dev(anet, ndev->ifindex, CMA_ALIGN_VISIBLE_RTNL);
+	cma_align_mark_v4(anet, ifa->ifa_local, 32, CMA_ALIGN_VISIBLE_RTNL);
 	return NOTIFY_DONE;
 }
 
