@@ -64,22 +64,22 @@ compile()
 {
 	local m
 
-	make -s -C "$headers" M="$work/src/$core" modules -j "$(nproc)" >"$work/build.log" 2>&1 ||
+	make -s -C "$headers" M="$work/src/$core" modules -j "$(nproc)" >"$work/$number.log" 2>&1 ||
 		return 1
+	mkdir -p "$work/mutants/$number"
 	for m in rdma_cm rdma_ucm; do
-		cp "$work/src/$core/$m.ko" "$work/"
+		cp "$work/src/$core/$m.ko" "$work/mutants/$number/"
 	done
 }
 
 # What the oracle complained about.
-noticed()
+complaint()
 {
-	local tap=$build/results/oracle-mutant.tap
+	local text=$work/out/$1
 
-	SEED=${SEED:-11,12} STEPS=${STEPS:-60} FIRST=1 NAME=oracle-mutant MODULES=$work \
-		"$top/tools/testing/vm/run-oracle.sh" >"$work/run.log" 2>&1 && return 1
-	grep -E '^# +(seed|verdict)|^not ok|heard|resolved' "$tap" | grep -v '^# [0-9]' | head -n 3 | cut -c1-300
-	rm -f "$tap"
+	grep -E '^#   ( *verdict|seed|.* was resolved|.* the passive side)' "$text" |
+		head -n 3 | cut -c1-300
+	grep -E '^(not )?ok' "$text"
 }
 
 resolve_kernel
@@ -94,22 +94,30 @@ mkdir -p "$saved"
 cp -r "$out/src" "$work/src"
 cp "$out/src/$core"/cma_align*.c "$saved/"
 
-tap_begin mutate-oracle
+declare -A what
 number=0
-while IFS=$'\t' read -r name sub what; do
+while IFS=$'\t' read -r name sub text; do
 	number=$((number + 1))
 	if (($#)) && [[ " $* " != *" $number "* ]]; then
 		continue
 	fi
+	what[$number]="$name: $text"
 	mutate "cma_align_$name.c" "$sub"
-	if ! compile; then
-		tap_result 1 "$number: $name: $what (does not compile)" "$work/build.log"
-	elif text=$(noticed); then
-		tap_result 0 "$number: $name: $what"
-		tap_note <<<"$text"
-	else
-		tap_result 1 "$number: $name: $what"
-	fi
+	compile || die "mutation $number does not compile (log: $work/$number.log)"
 	cp "$saved/cma_align_$name.c" "$work/src/$core/"
 done < <(mutations)
+
+steps=${STEPS:-60} seeds=${SEED:-11,12}
+mkdir -p "$work/out"
+tools/testing/vm/vm.sh --timeout $((${#what[@]} * 600 + 120)) --out "$work/out" -- \
+	tools/testing/selftests/rdma/oracle/mutants.sh "$work/mutants" \
+	--seed "$seeds" --steps "$steps" --first --verbose >"$work/vm.log" 2>&1 || true
+
+tap_begin mutate-oracle
+for number in $(printf '%s\n' "${!what[@]}" | sort -n); do
+	status=1
+	! grep -q '^not ok' "$work/out/$number" 2>/dev/null || status=0
+	tap_result "$status" "$number: ${what[$number]}"
+	[[ ! -e $work/out/$number ]] || complaint "$number" | tap_note
+done
 tap_end

@@ -31,6 +31,7 @@ class Changes:
         self.rules = []
         self.lladdrs = set()  # netdevices with another one
         self.family = 4  # of the change that is made
+        self.listen = {n: {f"s{n - 1}"} for n in (1, 2, 3)}  # who has these addresses
         self.begin()
         self.kinds = [(getattr(self, name), weight) for name, weight in WEIGHTS.items()]
 
@@ -137,10 +138,11 @@ class Changes:
     def nexthop(self):
         self.family = 4
         hop, _ = self.hop()
+        group = self.pick("1/2", "1/3", "2/3", "1", "1,1/2,3", "1/2/3")
         line = self.pick(
             f"nexthop replace id {self.pick(1, 2, 3)} {hop}",
             f"nexthop replace id {self.pick(1, 2, 3)} {hop}",
-            f"nexthop replace id 10 group {self.pick('1/2', '1/3', '2/3', '1', '1,1/2,3', '1/2/3')}",
+            f"nexthop replace id 10 group {group}",
             f"nexthop del id {self.pick(1, 2, 3, 10)}")
         return Change("nexthop", [line])
 
@@ -207,13 +209,21 @@ class Changes:
                        f"{self.pick(*nw.SERVERS)}"])
 
     def listen_address(self):
-        address = f"{nw.listen_address(self.pick(1, 2, 3))}/32"
-        here, there = self.rng.sample(nw.SERVERS, 2)
-        return self.pick(
-            Change("listen address", [f"addr del {address} dev {here}"]),
-            Change("listen address", [f"addr add {address} dev {here}"]),
-            Change("listen address moves", [f"addr del {address} dev {here}",
-                                            f"addr add {address} dev {there}"], rough=True))
+        number = self.pick(1, 2, 3)
+        address = f"{nw.listen_address(number)}/32"
+        holders = self.listen[number]
+        there = self.pick(*nw.SERVERS)
+        if not holders or self.chance(0.15):
+            holders.add(there)
+            return Change("listen address", [f"addr add {address} dev {there}"])
+        here = self.pick(*sorted(holders))
+        holders.remove(here)
+        lines = [f"addr del {address} dev {here}"]
+        if self.chance(0.4):
+            return Change("listen address", lines)
+        holders.add(there)
+        lines.append(f"addr add {address} dev {there}")
+        return Change("listen address moves", lines, rough=True)
 
     # --- neighbours -------------------------------------------------------
 

@@ -176,9 +176,10 @@ def judge_listener(net, path):
     that just left is not reported, and it may come back."""
     if net.has_address(path.netdev, path.address):
         return Verdict(ALIGNED, None, new_numbers(net, (path.netdev, path.address, None)))
-    for netdev in net.holders(path.address):
-        device = net.rdma_device(netdev, path.address)
-        if device and device != path.device:
-            reason = "ADDRESS" if net.up(path.netdev) else "LINK"
-            return Verdict(DOWN, reason, new_numbers(net, (netdev, path.address, None)))
-    return None
+    found = [(netdev, path.address, None) for netdev in net.holders(path.address)
+             if net.rdma_device(netdev, path.address) not in (None, path.device)]
+    if not found:
+        return None
+    reason = "ADDRESS" if net.up(path.netdev) else "LINK"
+    # Of several it is whichever the kernel finds first.
+    return Verdict(DOWN, reason, new_numbers(net, found[0]) if len(found) == 1 else None)

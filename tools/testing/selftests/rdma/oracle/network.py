@@ -167,6 +167,8 @@ def rules(family):
 
 def create():
     """Once: the netdevices, their RDMA devices, the rules of the loop."""
+    if os.path.exists("/sys/class/net/c0"):
+        return
     lines = [f"link add c{i} address {mac(f'c{i}')} type veth "
              f"peer name s{i} address {mac(f's{i}')}" for i in range(LINKS)]
     failed = ip_batch(lines + rules(4) + rules(6))
@@ -269,21 +271,17 @@ def reset():
         raise RuntimeError(f"cannot set up: {failed}")
 
 
-def revive(netdevs=None):
+def revive():
     """Soft-RoCE's QP 1 dies when it cannot send: give such a device a new one."""
-    dead = [netdev for netdev in netdevs or NETDEVS if not alive(netdev)]
-    for netdev in dead:
+    for netdev in set(NETDEVS) - alive():
         run("rdma", "link", "delete", f"rx_{netdev}")
         run("rdma", "link", "add", f"rx_{netdev}", "type", "rxe", "netdev", netdev)
-    return dead
 
 
-def alive(netdev):
-    return re.search(rf"rx_{netdev}/1 lqpn 1 type GSI state RTS", rdma_qps()) is not None
-
-
-def rdma_qps():
-    return run("rdma", "resource", "show", "qp")
+def alive():
+    """The netdevices whose RDMA device can still send for the connection manager."""
+    return set(re.findall(r"rx_(\w+)/1 lqpn 1 type GSI state RTS",
+                          run("rdma", "resource", "show", "qp")))
 
 
 # --- what it looks like -----------------------------------------------------

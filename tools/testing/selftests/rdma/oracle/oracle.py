@@ -111,11 +111,26 @@ class World:
         self.rng.shuffle(specs)
         return specs[:most]
 
-    def make(self, spec):
+    def wishes(self, specs):
+        """What must be asked to make these ids."""
+        requests = [self.request_of(spec) for spec in specs if spec["kind"] != "listener"]
+        requests += [judge.Request(nw.client(link, number), spec["dst"])
+                     for spec in specs if spec["kind"] in ("rc", "ud")
+                     for link in range(nw.LINKS) for number in (1, 2)]
+        return requests
+
+    def make_all(self, specs, net=None):
+        """Make ids. That changes nothing in the network."""
+        if net is None:
+            net = self.look(self.wishes(specs))
+        for spec in specs:
+            self.make(spec, net)
+
+    def make(self, spec, net):
         """Make an id, if the network lets it. False if not."""
         maker = {"rc": self.make_connected, "ud": self.make_connected,
                  "listener": self.make_listener}.get(spec["kind"], self.make_active)
-        made = maker(spec)
+        made = maker(spec, net)
         self.count["ids"] += made
         if made:
             self.trace.append(("make", spec))
@@ -139,9 +154,8 @@ class World:
             return None
         return judge.Path(net, netdev, device, address, hop.via, lladdr)
 
-    def make_active(self, spec):
+    def make_active(self, spec, net):
         request = self.request_of(spec)
-        net = self.look([request])
         path = self.path_of(net, request)
         if not path:
             return False
@@ -149,7 +163,7 @@ class World:
         entry.delayed = spec["delayed"] and self.level(spec["dst"]) < DAMPED_MOST
         if not self.resolve(entry, "resolve", spec, PORT, "ROUTE_RESOLVED"):
             return False
-        return self.adopt(entry, net)
+        return self.adopt(entry)
 
     def resolve(self, entry, verb, spec, port, until):
         down, up = DELAYS if entry.delayed else (0, 0)
@@ -170,23 +184,22 @@ class World:
             raise Mismatch(f"{entry} was resolved to {got}")
         return True
 
-    def adopt(self, entry, net):
+    def adopt(self, entry):
         """From now on it is compared. It may be misaligned from the start."""
         entry.seen = len(self.driver.events.get(entry.name, ()))
         self.ids.append(entry)
         self.say(f"made {entry}")
         return True
 
-    def make_connected(self, spec):
+    def make_connected(self, spec, net):
         """A pair: the active and the passive side of a connection."""
         request = self.request_of(spec)
-        net = self.look([request])
         path = self.path_of(net, request)
         if not path or not self.can_connect(net, path, request):
             return False
         netdev = f"s{path.netdev[1]}"
         back = judge.Request(path.address, request.dst)
-        answer = self.path_of(self.look([request, back]), back)
+        answer = self.path_of(net, back)
         if not answer or answer.netdev != netdev or answer.lladdr != net.lladdr(path.netdev):
             return False
         ud = spec["kind"] == "ud"
@@ -203,7 +216,7 @@ class World:
         if not ud and not self.driver.wait_event(child.name, ("ESTABLISHED",)):
             raise Mismatch(f"{child}: not ESTABLISHED")
         child.peer, entry.peer = entry, child
-        return self.adopt(entry, net) and self.adopt(child, net)
+        return self.adopt(entry) and self.adopt(child)
 
     def children(self, listener):
         return sorted((name for name in self.driver.events if name.startswith(f"{listener}.")),
@@ -213,12 +226,12 @@ class World:
         """Whether what is sent over this path arrives, and is understood."""
         netdev = f"s{path.netdev[1]}"
         return (net.up(netdev) and net.lladdr(netdev) == path.lladdr and
-                net.has_address(netdev, request.dst) and nw.alive(path.netdev) and
-                nw.alive(netdev) and net.slot(f"rx_{netdev}", request.dst, netdev) is not None)
+                net.has_address(netdev, request.dst) and
+                net.slot(f"rx_{netdev}", request.dst, netdev) is not None and
+                nw.alive() >= {netdev, path.netdev})
 
-    def make_listener(self, spec):
+    def make_listener(self, spec, net):
         address = spec["listen"]
-        net = self.look()
         holders = net.holders(address)
         if len(holders) != 1 or not net.rdma_device(holders[0], address):
             return False
@@ -228,7 +241,7 @@ class World:
                        judge.Request(None), path)
         self.driver.command(f"listen {entry.name} {address} {8000 + self.made} downdelay 0 "
                             f"updelay 0 mode {entry.mode}")
-        return self.adopt(entry, net)
+        return self.adopt(entry)
 
     def level(self, dst):
         """How many reports have lengthened the delays of this destination."""
@@ -255,10 +268,10 @@ class World:
     def heard(self, entry):
         return self.driver.events.get(entry.name, [])[entry.seen:]
 
-    def compare(self, rough):
+    def compare(self, rough, wishes):
         """Judge all ids. Returns the network, the verdicts and the mismatches."""
         self.driver.quiet(QUIET)
-        net = self.look()
+        net = self.look(wishes)
         verdicts = {entry: entry.judge(net) for entry in self.ids}
         ending = {entry.peer for entry in self.ids if entry.peer and self.ends(entry)}
         wrong = []
@@ -301,19 +314,20 @@ class World:
         kind = entry.counts_as(verdict.kind) if verdict else told
         return kind == told or (kind == judge.ALIGNED and "restored" not in entry.words)
 
-    def check(self, change):
-        """After a change: raises Mismatch, or the ids have learned."""
-        _, verdicts, wrong = self.compare(change.rough)
+    def check(self, change, wishes=()):
+        """After a change: raises Mismatch, or the ids have learned. Returns the network."""
+        net, verdicts, wrong = self.compare(change.rough, wishes)
         if wrong:
             self.say(f"looking again: {wrong}")
             time.sleep(RECHECK)
-            _, verdicts, wrong = self.compare(change.rough)
+            net, verdicts, wrong = self.compare(change.rough, wishes)
         if wrong:
             raise Mismatch("\n".join(f"{entry}\n  {problem}" for entry, problem in wrong))
         for dst in {entry.request.dst for entry in self.ids if self.heard(entry)}:
             self.damp(dst)
         for entry in list(self.ids):
             self.learn(entry, verdicts[entry])
+        return net
 
     def learn(self, entry, verdict):
         if entry not in self.ids:
@@ -339,23 +353,22 @@ class World:
     def run(self, steps):
         """As the random numbers say."""
         self.start()
-        for spec in self.missing(99):
-            self.make(spec)
+        self.make_all(self.missing(99))
         while self.count["steps"] < steps:
             if self.rng.random() < SET_MODE:
                 self.set_mode(self.rng.choice(self.ids).name, self.rng.choice(MODES + ("none",)))
-            else:
-                self.change(self.changes.next())
+                continue
+            specs = self.missing(3)
+            net = self.change(self.changes.next(), self.wishes(specs))
             self.retire_old()
-            for spec in self.missing(2):
-                self.make(spec)
+            self.make_all(specs, net)
 
     def replay(self, trace):
         """What another run did, or a part of it."""
         self.start()
         for verb, what in trace:
             if verb == "make":
-                self.make(what)
+                self.make_all([what])
             elif verb == "set":
                 self.set_mode(*what)
             else:
@@ -381,12 +394,12 @@ class World:
             return entry.judge(self.look()).kind == judge.ALIGNED
         return True
 
-    def change(self, change):
+    def change(self, change, wishes=()):
         self.count["steps"] += 1
         self.say(f"step {self.count['steps']}: {change}")
         self.trace.append(("change", change))
         nw.ip_batch(change.lines)
-        self.check(change)
+        return self.check(change, wishes)
 
     def retire_old(self):
         """Those that do not come back tell nothing any more."""
