@@ -152,7 +152,11 @@ class Id:
             flags = "down" if kind == judge.DOWN else "none"
             return Report("ADDR_CHANGE", verdict.reason, flags, verdict.new)
         if "restored" in self.words:
-            return Report("ADDR_CHANGE", self.told_reason, "restored", verdict.new)
+            report = Report("ADDR_CHANGE", self.told_reason, "restored", verdict.new)
+            if verdict.kind == judge.ALIGNED:
+                # Of equal paths a new id may get another one: this one may stay.
+                report.also = (self.path.ifindex, self.path.rdma_index, 1)
+            return report
         return None
 
     def learn(self, verdict):
@@ -174,6 +178,7 @@ class Report:
         self.reason = reason
         self.flags = flags
         self.new = new
+        self.also = None  # a new path that is as good
 
     @classmethod
     def heard(cls, fields):
@@ -184,11 +189,11 @@ class Report:
         new = tuple(int(fields[name]) for name in ("new_if", "new_dev", "new_port"))
         return cls("ADDR_CHANGE", fields["reason"], fields["flags"], new)
 
-    def same(self, other):
-        """Whether they agree in all that both tell."""
-        return (self.event == other.event and self.reason == other.reason and
-                self.flags == other.flags and
-                (None in (self.new, other.new) or self.new == other.new))
+    def same(self, expected):
+        """Whether it is what was expected, in all that is determined."""
+        return (self.event == expected.event and self.reason == expected.reason and
+                self.flags == expected.flags and
+                (expected.new is None or self.new in (expected.new, expected.also)))
 
     def __repr__(self):
         if self.event != "ADDR_CHANGE":
