@@ -41,6 +41,8 @@ verdict	s/if \(memcmp\(ll, path->ll, sizeof\(ll\)\)\)/if (false)/	another link-l
 verdict	s/view->gid = cma_align_gid_present\(key, device\);/view->gid = cma_align_gid_valid(key, device);/	a listener wants its own GID entry back
 verdict	s/view->gid = !view->dest.port \|\|/view->gid =/	a listener whose address just left is told
 verdict	s/\t\tsrc = hop.src;/\t\t;/	the new path has the old source address
+events	s/\tcase IB_EVENT_PORT_ERR:\n\tcase IB_EVENT_PORT_ACTIVE:\n//;s/\tswitch \(event\) \{\n\tcase NETDEV_UP:/\treturn;\n\tswitch (event) {\n\tcase NETDEV_UP:/	neither netdevices nor RDMA ports are listened to
+events	s/\tcase IB_EVENT_GID_CHANGE:\n//;s/(const struct in_ifaddr \*ifa = ptr;\n)/$1\treturn NOTIFY_DONE;\n/	neither IPv4 addresses nor GIDs are listened to
 report	s/state == CMA_ALIGN_SUPERSEDED && align->mode & RDMA_HA_F_STICKY/false/	sticky is ignored
 report	s/tell = reason && align->mode & RDMA_HA_F_RESTORED;/tell = reason;/	RESTORED without being asked
 report	s/tell = reason && align->mode & RDMA_HA_F_RESTORED;/tell = false;/	RESTORED is never told
@@ -52,10 +54,14 @@ EOT
 mutate()
 {
 	perl -0pe '
-		BEGIN { $s = shift; ($f) = $s =~ m{^s/((?:[^/\\]|\\.)*)/}s; $n = 0 }
-		$n = () = /$f/g;
-		eval $s; die $@ if $@;
-		END { exit($n == 1 ? 0 : 1) }
+		BEGIN { $s = shift; $n = 0 }
+		for my $one (split /;(?=s\/)/, $s) {
+			my ($f) = $one =~ m{^s/((?:[^/\\]|\\.)*)/}s;
+			my $count = () = /$f/g;
+			$n++ if $count != 1;
+			eval $one; die $@ if $@;
+		}
+		END { exit($n ? 1 : 0) }
 		' "$2" <"$saved/$1" >"$work/src/$core/$1" ||
 		die "this does not match $1 exactly once: $2"
 }

@@ -29,7 +29,7 @@ die()
 }
 
 seeds=${SEED:-1,2,3}
-steps=${STEPS:-40}
+steps=${STEPS:-34}
 shrink=${SHRINK:-0}
 [[ $seeds =~ ^[0-9]+(,[0-9]+)*$ ]] || die "SEED=$seeds is no list of numbers"
 [[ $steps =~ ^[1-9][0-9]*$ ]] || die "STEPS=$steps is no number"

@@ -41,7 +41,7 @@ class Changes:
         self.rules.clear()
         self.lladdrs.clear()
         table = f"table {nw.TO_SERVICE}"
-        self.base = [(nw.service(n), table + (" metric 200" if n == 6 else ""))
+        self.base = [(nw.service(n), table + (" metric 200" if n < 7 else ""))
                      for n in nw.services(4)]
         self.base += [(nw.service(n, 6), table) for n in nw.services(6)]
         self.base += [("10.9.1.0/24", table), ("fd00:9:1::/64", table)]
@@ -140,9 +140,8 @@ class Changes:
         hop, _ = self.hop()
         group = self.pick("1/2", "1/3", "2/3", "1", "1,1/2,3", "1/2/3")
         line = self.pick(
-            f"nexthop replace id {self.pick(1, 2, 3)} {hop}",
-            f"nexthop replace id {self.pick(1, 2, 3)} {hop}",
-            f"nexthop replace id 10 group {group}",
+            *[f"nexthop replace id {self.pick(1, 1, 2, 3)} {hop}"] * 5,
+            *[f"nexthop replace id 10 group {group}"] * 4,
             f"nexthop del id {self.pick(1, 2, 3, 10)}")
         return Change("nexthop", [line])
 
@@ -277,11 +276,11 @@ class Changes:
 
 WEIGHTS = {
     "route_set": 22,
-    "route_none": 4,
+    "route_none": 3,
     "route_delete": 12,
     "route_back": 8,
-    "nexthop": 8,
-    "rule": 8,
+    "nexthop": 14,
+    "rule": 12,
     "link_down": 5,
     "link_flap": 1,
     "lladdr": 2,
@@ -290,6 +289,6 @@ WEIGHTS = {
     "service_address": 2,
     "listen_address": 4,
     "neighbour": 8,
-    "silent": 6,
+    "silent": 5,
     "repair": 5,
 }

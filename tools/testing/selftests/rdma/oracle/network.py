@@ -218,13 +218,15 @@ def addresses():
 def base_routes():
     """Commands: to each service in another way."""
     to = f"table {TO_SERVICE}"
+    # So that there can be better ones.
+    weak = f"{to} metric 200"
     lines = [
-        f"route replace {service(1)} dev c0 src {client(0)} {to}",
-        f"route replace {service(2)} dev c1 src {client(1)} {to}",
-        f"route replace {service(3)} via {gateway(0, 0)} dev c0 onlink src {client(0)} {to}",
-        f"route replace {service(4)} via {gateway(1, 0)} dev c1 onlink src {client(1)} {to}",
-        f"route replace {service(5)} {to} nexthop dev c0 nexthop dev c1",
-        f"route replace {service(6)} dev c2 src {client(2, 2)} {to} metric 200",
+        f"route replace {service(1)} dev c0 src {client(0)} {weak}",
+        f"route replace {service(2)} dev c1 src {client(1)} {weak}",
+        f"route replace {service(3)} via {gateway(0, 0)} dev c0 onlink src {client(0)} {weak}",
+        f"route replace {service(4)} via {gateway(1, 0)} dev c1 onlink src {client(1)} {weak}",
+        f"route replace {service(5)} {weak} nexthop dev c0 nexthop dev c1",
+        f"route replace {service(6)} dev c2 src {client(2, 2)} {weak}",
         f"route replace 10.9.1.0/24 dev c0 src {client(0)} {to}",
         "nexthop replace id 1 dev c0",
         "nexthop replace id 2 dev c1",
