@@ -14,6 +14,7 @@ network. With --shrink it then looks for a shorter way to that, for so many seco
 prints it as a shell script.
 """
 import argparse
+import itertools
 import pathlib
 import random
 import sys
@@ -366,13 +367,15 @@ class World:
     def replay(self, trace):
         """What another run did, or a part of it."""
         self.start()
-        for verb, what in trace:
+        for verb, group in itertools.groupby(trace, lambda action: action[0]):
+            things = [what for _, what in group]
             if verb == "make":
-                self.make_all([what])
-            elif verb == "set":
-                self.set_mode(*what)
-            else:
-                self.change(what)
+                self.make_all(things)
+            for what in things:
+                if verb == "set":
+                    self.set_mode(*what)
+                elif verb == "change":
+                    self.change(what)
 
     def set_mode(self, name, mode):
         """An id asks for another mode: that forgets what it was told."""
@@ -425,11 +428,12 @@ def attempt(world, function, argument):
 def shrink(args, trace, say):
     """Leave out what can be left out of a run that fails. Returns the script that is left."""
     end = time.monotonic() + args.shrink
+    created = args.created  # so much of the journal sets up the network
     script = []
 
     def fails(part):
         world = World(args, 0, lambda text: None)
-        nw.journal.clear()
+        del nw.journal[created:]
         failure = attempt(world, world.replay, part)
         journal = list(nw.journal)
         world.stop()
@@ -439,15 +443,15 @@ def shrink(args, trace, say):
         return failure is not None
 
     size = len(trace) // 2
-    while size and time.monotonic() < end:
-        shorter = False
-        for start in range(0, len(trace), size):
+    while size:
+        start = 0
+        while start < len(trace) and time.monotonic() < end:
             part = trace[:start] + trace[start + size:]
-            if part and time.monotonic() < end and fails(part):
-                trace, shorter = part, True
-                break
-        if not shorter:
-            size //= 2
+            if part and fails(part):
+                trace = part
+            else:
+                start += size
+        size //= 2
     if not script:
         fails(trace)
     return ["#!/bin/bash", "coproc CM { align_cm; }", "cat <&${CM[0]} &"] + script
@@ -496,6 +500,7 @@ def main():
     args = parse_args()
     seeds = [int(seed) for seed in args.seed.split(",")]
     nw.create()
+    args.created = len(nw.journal)
     print("TAP version 13")
     print(f"1..{len(seeds)}", flush=True)
     good = True
