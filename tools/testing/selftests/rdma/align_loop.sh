@@ -3,7 +3,7 @@
 #
 # A program that connects anew at every report must come to rest: where nothing
 # changes nothing may be told, however odd the topology. Each test has a client
-# that reconnects, and both sides watched, for LOOP_S seconds with traffic.
+# that reconnects, and both sides watched, for LOOP_S seconds (20) with traffic.
 # See lib.sh for the self loop. IPv4 only where soft-RoCE does not connect over
 # IPv6 in such a topology.
 
@@ -20,7 +20,7 @@ arp_flux		4	2: no report without a change: two netdevices answer for the peer
 after_change		46	2: and after one, each id is told once and its successor is not
 '
 
-LOOP_S=${LOOP_S:-60}
+LOOP_S=${LOOP_S:-20}
 QUIET_MS=1000
 
 script_setup()
