@@ -176,6 +176,11 @@ def create():
         raise RuntimeError(f"cannot set up: {failed}")
     for netdev in ["all"] + NETDEVS:
         sysctls(netdev)
+    # Which member of a multipath route is chosen must follow from the seed as well.
+    seed = "/proc/sys/net/ipv4/fib_multipath_hash_seed"
+    if os.path.exists(seed):
+        with open(seed, "w", encoding="ascii") as file:
+            file.write("1")
     ip_batch([f"link set {netdev} up" for netdev in NETDEVS])
     for netdev in NETDEVS:
         run("rdma", "link", "add", f"rx_{netdev}", "type", "rxe", "netdev", netdev)
