@@ -22,6 +22,7 @@ destroy_unread		4	2: nor does an unread report; R14
 killed			4	2: a program that is killed leaves nothing behind; R25, R74
 mode_again		4	4: setting the same mode again tells nothing new
 many_ids		4	2: each of many ids is told once; R2
+storm			4	3: a route that flaps as fast as it can: what damping allows at most, the end is told
 churn			4	2: ids come and go while the route flaps; R68
 unload			-	5: the module can be removed after use, while a DREQ is out as well
 '
@@ -286,6 +287,65 @@ many_ids()
 	for ((i = 1; i <= 200; i++)); do
 		expect_none "c-$i"
 	done
+}
+
+# told ID: how often it was told, and where to at last
+told()
+{
+	local i
+
+	TOLD=0 LAST=
+	for ((i = 1; i <= ${COUNT[$1]:-0}; i++)); do
+		[[ ${EVENTS[$1,$i]} == *" event=ADDR_CHANGE "* ]] || continue
+		TOLD=$((TOLD + 1))
+		field new_if "${EVENTS[$1,$i]}"
+		LAST=$FIELD
+	done
+}
+
+all_told_of_c1()
+{
+	local i
+
+	while pump 0.01; do :; done
+	for ((i = 1; i <= 300; i++)); do
+		told "s-$i"
+		[ "$LAST" = "${IFINDEX[$C1]}" ] || return 1
+	done
+}
+
+# Delays are 50 ms, 50 ms, and then twice as long each time.
+storm()
+{
+	local i ms start delay=$DOWNDELAY allowed=2
+
+	selfloop
+	cm "resolve s $SERVICE $PORT count 300 mode align downdelay $DOWNDELAY updelay $DOWNDELAY"
+	for ((i = 1; i <= 300; i++)); do
+		skip_events "s-$i" ROUTE_RESOLVED
+	done
+	for ((i = 0; i < 3000; i++)); do
+		echo "route replace $SERVICE dev $C1 src $CLIENT1 table $TO_SERVICE"
+		echo "route replace $SERVICE dev $C0 src $CLIENT0 table $TO_SERVICE"
+	done >"$TMP/storm"
+	now_ms
+	start=$NOW
+	run ip "-$FAMILY" -batch "$TMP/storm"
+	route_to_c1
+	now_ms
+	ms=$((NOW - start))
+	diag "6001 changes in $ms ms"
+	cm "echo alive"
+
+	for ((; ms > 0; ms -= delay, delay *= 2)); do
+		allowed=$((allowed + 1))
+	done
+	wait_until all_told_of_c1 || fail "not all ids were told the end"
+	for ((i = 1; i <= 300; i++)); do
+		told "s-$i"
+		[ "$TOLD" -le "$allowed" ] || fail "s-$i was told $TOLD times, $allowed at most are allowed"
+	done
+	diag "each id was told $TOLD times, $allowed at most are allowed"
 }
 
 churn()
