@@ -198,6 +198,24 @@ fetch_deb()
 	printf '%s' "$deb"
 }
 
+# --- mutations --------------------------------------------------------------
+
+# substitute SUBSTITUTIONS FROM TO: break a file. Each "s/.../.../" in Perl, several
+# by semicolon, must match exactly once.
+substitute()
+{
+	perl -0pe '
+		BEGIN { $s = shift; $bad = 0 }
+		for my $one (split /;(?=s\/)/, $s) {
+			my ($f) = $one =~ m{^s/((?:[^/\\]|\\.)*)/}s;
+			my $count = () = /$f/g;
+			$bad++ if $count != 1;
+			eval $one; die $@ if $@;
+		}
+		END { exit($bad ? 1 : 0) }
+		' "$1" <"$2" >"$3" || die "this does not match $2 exactly once: $1"
+}
+
 # --- results as TAP ----------------------------------------------------------
 
 # tap_begin NAME: results go to stdout and to build/results/NAME.tap. The plan

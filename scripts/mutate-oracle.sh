@@ -51,21 +51,6 @@ report	s/\t    cma_align_tears_down\(id_priv\)\)/\t    false)/	teardown is like 
 EOT
 }
 
-mutate()
-{
-	perl -0pe '
-		BEGIN { $s = shift; $n = 0 }
-		for my $one (split /;(?=s\/)/, $s) {
-			my ($f) = $one =~ m{^s/((?:[^/\\]|\\.)*)/}s;
-			my $count = () = /$f/g;
-			$n++ if $count != 1;
-			eval $one; die $@ if $@;
-		}
-		END { exit($n ? 1 : 0) }
-		' "$2" <"$saved/$1" >"$work/src/$core/$1" ||
-		die "this does not match $1 exactly once: $2"
-}
-
 compile()
 {
 	local m
@@ -108,7 +93,7 @@ while IFS=$'\t' read -r name sub text; do
 		continue
 	fi
 	what[$number]="$name: $text"
-	mutate "cma_align_$name.c" "$sub"
+	substitute "$sub" "$saved/cma_align_$name.c" "$work/src/$core/cma_align_$name.c"
 	compile || die "mutation $number does not compile (log: $work/$number.log)"
 	cp "$saved/cma_align_$name.c" "$work/src/$core/"
 done < <(mutations)

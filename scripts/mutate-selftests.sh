@@ -42,19 +42,6 @@ copy_repo()
 	ln -s "$cache" "$work/build/cache"
 }
 
-# mutate FILE SUBSTITUTION
-mutate()
-{
-	local file=$work/$core/cma_align_$1.c
-
-	perl -0pe '
-		BEGIN { $s = shift; ($f) = $s =~ m{^s/((?:[^/\\]|\\.)*)/}s; $n = 0 }
-		$n = () = /$f/g; eval $s; die $@ if $@;
-		END { exit($n == 1 ? 0 : 1) }
-		' "$2" <"$top/$core/cma_align_$1.c" >"$file" ||
-		die "this does not match cma_align_$1.c exactly once: $2"
-}
-
 run_scripts()
 {
 	local name names=''
@@ -82,7 +69,7 @@ while IFS=$'\t' read -r file sub scripts what; do
 		continue
 	fi
 	copy_repo
-	mutate "$file" "$sub"
+	substitute "$sub" "$top/$core/cma_align_$file.c" "$work/$core/cma_align_$file.c"
 	say "$number: $what"
 	(cd "$work" && make -s build) || die "$number does not compile"
 	# shellcheck disable=SC2086 # words are wanted

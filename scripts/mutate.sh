@@ -76,7 +76,7 @@ work	s/align->verdict && due > now\)/align->verdict \&\& due > now + 1)/	told on
 work	s/\t\t\tcma_align_set_due\(anet, path, due\);/\t\t\t;/	the worker does not come again
 work	s/if \(cma_align_id_verdict\(align, path->state\) !=\n\t\t    align->verdict && due > now\)/if (path->state != align->verdict \&\& due > now)/	a sticky id holds up others
 work	s/time_after_eq64\(/time_after64(/	due one tick too late
-work	s/if \(v4 == cma_align_is_v4\(&path->key.dst\)\)/if (true)/	an IPv6 prefix means IPv4 destinations
+work	s/if \(both \|\| v4 == cma_align_is_v4\(&path->key.dst\)\)/if (true)/	an IPv6 prefix means IPv4 destinations
 report	s/state == CMA_ALIGN_SUPERSEDED && align->mode & RDMA_HA_F_STICKY/false/	sticky is ignored
 report	s/align->mode & RDMA_HA_F_STICKY/align->mode/	every id is sticky
 report	s/align->released != path->changes \+ 1/false/	told before the delay has passed
@@ -88,7 +88,7 @@ report	s/tell = reason && align->mode & RDMA_HA_F_RESTORED;/tell = align->mode \
 report	s/cma_align_damp_report\(path, cma_align_now\(\)\);//	reports do not damp
 report	s/ev->seq = align->seq \+ path->changes;/ev->seq = path->changes;/	an id counts what was before it
 report	s/else if \(align->verdict == CMA_ALIGN_ALIGNED\)/else if (0)/	a sticky id is not told that it may stay
-report	s/if \(align->accepting \|\| /if (/	an id is told before its ULP knows it
+report	s/\tif \(align->accepting\)\n\t\treturn true;\n//	an id is told before its ULP knows it
 report	s/align->verdict = report->old_verdict;//	a report without memory is lost
 report	s/READ_ONCE\(id_priv->state\) != RDMA_CM_LISTEN &&\n\t       state != CMA_ALIGN_DOWN;/READ_ONCE(id_priv->state) != RDMA_CM_LISTEN;/	a default id hears nothing before ESTABLISHED
 report	s/return !align->explicit && !align->established &&/return false \&\&/	a default id is bothered before ESTABLISHED
@@ -135,18 +135,7 @@ restore()
 # The mutated file is renamed over the old one: the tree may hold links.
 mutate()
 {
-	perl -0pe '
-		BEGIN { $s = shift; $n = 0 }
-		for my $one (split /;(?=s\/)/, $s) {
-			my $count = () = /${\(find($one))}/g;
-			$n++ if $count == 1;
-			$k++;
-			eval $one; die $@ if $@;
-		}
-		END { exit($n == $k ? 0 : 1) }
-		sub find { my $f = shift; $f =~ s{^s/((?:[^/\\]|\\.)*)/.*}{$1}s; return qr/$f/ }
-		' "$2" <"$saved/$1" >"$tree/$core/$1.new" ||
-		die "this does not match $1 exactly once: $2"
+	substitute "$2" "$saved/$1" "$tree/$core/$1.new"
 	mv "$tree/$core/$1.new" "$tree/$core/$1"
 }
 
