@@ -10,6 +10,7 @@
 #   J=		VMs at the same time (default: half the CPUs, 2 at least if there are 2)
 #   EXPECT_ALL_FEATURES=1  a skip is a failure
 #   DEADLINE=	seconds to wait for an event (default: 30)
+#   LOOP_S=	seconds that align_loop watches each topology (default: 20)
 #
 # Leaves build/results/selftest-NAME.tap, and the kernel's logs in
 # build/results/selftest-NAME/.

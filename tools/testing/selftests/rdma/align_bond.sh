@@ -246,19 +246,7 @@ vlan_on_bond()
 	bond 0 bond
 	run ip link add link "$BOND" name "$vlan" type vlan id 7
 	defer ip link del "$vlan"
-	set_sysctls "$vlan"
-	ip_batch "-$FAMILY" <<-BATCH
-	addr del $CLIENT0/$LEN dev $BOND
-	link set $vlan up
-	BATCH
-	wait_no_gid "$BOND" "$CLIENT0"
-	ip_batch "-$FAMILY" <<-BATCH
-	addr add $CLIENT0/$LEN dev $vlan
-	route replace $SERVICE dev $vlan src $CLIENT0 table $TO_SERVICE
-	neigh replace $SERVICE lladdr $(lladdr "$BS") dev $vlan nud reachable
-	BATCH
-	learn "$vlan"
-	wait_gid "$BOND" "$CLIENT0"
+	lend_address "$vlan" "$BOND" "$BS"
 	resolve c1 mode align downdelay 1000 updelay 60000
 	bond_failover
 	expect_report c1 FAILOVER down "$vlan/$BOND" "$vlan/$BOND"

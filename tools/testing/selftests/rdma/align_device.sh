@@ -50,26 +50,6 @@ script_setup()
 	selfloop_create
 }
 
-# lend_address NETDEV: CLIENT0 is on this netdevice instead of C0, and the route
-# to the service leaves by it
-lend_address()
-{
-	set_sysctls "$1"
-	ip_batch "-$FAMILY" <<-BATCH
-	addr del $CLIENT0/$LEN dev $C0
-	link set $1 up
-	BATCH
-	wait_no_gid "$C0" "$CLIENT0"
-	wait_carrier "$1"
-	ip_batch "-$FAMILY" <<-BATCH
-	addr add $CLIENT0/$LEN dev $1
-	route replace $SERVICE dev $1 src $CLIENT0 table $TO_SERVICE
-	neigh replace $SERVICE lladdr $(lladdr "$S0") dev $1 nud reachable
-	BATCH
-	learn "$1"
-	wait_gid "$C0" "$CLIENT0"
-}
-
 upper_destroy()
 {
 	ip link del "$1"
@@ -83,7 +63,7 @@ upper()
 	selfloop
 	ip link add link "$C0" name "$U0" type "$@" || skip "no netdevice of type $1"
 	defer upper_destroy "$U0"
-	lend_address "$U0"
+	lend_address "$U0" "$C0" "$S0"
 }
 
 vlan()
@@ -307,7 +287,7 @@ bridge_port()
 bridge_address()
 {
 	bridge downdelay 6000 updelay 60000
-	lend_address "$BR"
+	lend_address "$BR" "$C0" "$S0"
 	expect_report c1 ADDRESS down "$C0" "$BR/$C0"
 	expect_silence c1
 }

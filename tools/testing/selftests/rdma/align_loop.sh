@@ -21,7 +21,6 @@ after_change		46	2: and after one, each id is told once and its successor is not
 '
 
 LOOP_S=${LOOP_S:-20}
-QUIET_MS=1000
 
 script_setup()
 {
@@ -68,7 +67,8 @@ rest()
 	now_ms
 	end=$((NOW + LOOP_S * 1000))
 	while [ "$NOW" -lt "$end" ]; do
-		expect_quiet_second
+		traffic "$CLIENT" 3
+		pump_for 1000
 		reports
 		if [ "$REPORTS" -gt "$known" ]; then
 			known=$REPORTS
@@ -82,19 +82,6 @@ rest()
 	[ "$known" = "${1:-0}" ] || fail "$known reports, expected ${1:-0}"
 }
 
-expect_quiet_second()
-{
-	local end
-
-	traffic "$CLIENT" 3
-	now_ms
-	end=$((NOW + QUIET_MS))
-	while [ "$NOW" -lt "$end" ]; do
-		pump 0.2 || true
-		now_ms
-	done
-}
-
 plain()
 {
 	selfloop
@@ -105,11 +92,7 @@ plain()
 asymmetric()
 {
 	selfloop
-	ip_batch "-$FAMILY" <<-BATCH
-	route replace $CLIENT0 dev $S1 src $SERVICE table $TO_CLIENT
-	route append $CLIENT0 dev $S0 src $SERVICE table $TO_CLIENT metric 2000
-	neigh replace $CLIENT0 lladdr $(lladdr "$C1") dev $S1 nud reachable
-	BATCH
+	make_asymmetric
 	watch
 	rest
 }

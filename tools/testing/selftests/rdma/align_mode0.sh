@@ -216,14 +216,7 @@ tell_bond_fails_over()
 
 settle()
 {
-	local end
-
-	now_ms
-	end=$((NOW + SETTLE_MS))
-	while [ "$NOW" -lt "$end" ]; do
-		pump 0.1 || true
-		now_ms
-	done
+	pump_for $SETTLE_MS
 }
 
 # record VARIANT STORY FAMILY NUMBER

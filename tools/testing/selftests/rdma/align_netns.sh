@@ -199,18 +199,10 @@ damping()
 		in_red route add "$FAR" dev mv src "$NEAR"
 		expect_report red UNREACHABLE restored "mv/$C0" "mv/$C0"
 	done
-	stamp_in_blue
+	stamp_of "$BLUE"
 	run ip -n "$BLUE" route del "$FAR"
 	expect_report blue UNREACHABLE down "mv/$C1" none
 	expect_after 0 3000
-}
-
-# As stamp, on the clock of the program in BLUE.
-stamp_in_blue()
-{
-	cm_on "$BLUE" "echo stamp"
-	STAMP=${LINE%% *}
-	STAMP=${STAMP#t=}
 }
 
 killed()

@@ -105,21 +105,6 @@ delays()
 	expect_after 3000 20000
 }
 
-# The best route back is over the other netdevice, while requests come in by
-# the first. IPv6 considers the netdevice among routes of one metric only.
-make_asymmetric()
-{
-	local metric=1000
-
-	[ "$FAMILY" = 4 ] || metric=2000
-	ip_batch "-$FAMILY" <<-BATCH
-	route flush table $TO_CLIENT
-	route add $CLIENT0 dev $S1 src $SERVICE table $TO_CLIENT metric $metric
-	route append $CLIENT0 dev $S0 src $SERVICE table $TO_CLIENT metric 2000
-	neigh replace $CLIENT0 lladdr $(lladdr "$C1") dev $S1 nud reachable
-	BATCH
-}
-
 asymmetric()
 {
 	selfloop

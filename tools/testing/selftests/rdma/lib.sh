@@ -447,6 +447,19 @@ pump()
 	esac
 }
 
+# pump_for MS: take in what comes meanwhile
+pump_for()
+{
+	local end
+
+	now_ms
+	end=$((NOW + $1))
+	while [ "$NOW" -lt "$end" ]; do
+		pump 0.1 || true
+		now_ms
+	done
+}
+
 # wait_line FROM GLOB: until line FROM of the log or a later one matches; sets
 # LINE
 wait_line()
@@ -593,14 +606,7 @@ expect_bare_report()
 # expect_silence ID...: nothing, for QUIET_MS, the delays included
 expect_silence()
 {
-	local id end
-
-	now_ms
-	end=$((NOW + QUIET_MS))
-	while [ "$NOW" -lt "$end" ]; do
-		pump 0.1 || true
-		now_ms
-	done
+	pump_for "$QUIET_MS"
 	expect_none "$@"
 }
 
@@ -615,10 +621,16 @@ expect_none()
 	done
 }
 
-# stamp: now, on the programs' clock, which the events have
+# stamp: now, on the default program's clock, which its events have
 stamp()
 {
-	cm_try "echo stamp"
+	stamp_of cm
+}
+
+# stamp_of PROGRAM
+stamp_of()
+{
+	cm_on "$1" "echo stamp"
 	STAMP=${LINE%% *}
 	STAMP=${STAMP#t=}
 }
@@ -1093,6 +1105,21 @@ prefer_c1()
 	BATCH
 }
 
+# The best route back is over the other netdevice, while requests come in by
+# the first. IPv6 considers the netdevice among routes of one metric only.
+make_asymmetric()
+{
+	local metric=1000
+
+	[ "$FAMILY" = 4 ] || metric=2000
+	ip_batch "-$FAMILY" <<-BATCH
+	route flush table $TO_CLIENT
+	route add $CLIENT0 dev $S1 src $SERVICE table $TO_CLIENT metric $metric
+	route append $CLIENT0 dev $S0 src $SERVICE table $TO_CLIENT metric 2000
+	neigh replace $CLIENT0 lladdr $(lladdr "$C1") dev $S1 nud reachable
+	BATCH
+}
+
 # keep_addresses NETDEV: IPv6 addresses go with the link, and with them the GIDs
 keep_addresses()
 {
@@ -1216,6 +1243,26 @@ gateway_cleanup()
 	ip netns del "$GW"
 	ip link del "$GC"
 	ip link del "$GS"
+}
+
+# lend_address NETDEV LOWER PEER: CLIENT0 is on this netdevice on top of LOWER
+# instead, and the route to the service, which PEER has, leaves by it
+lend_address()
+{
+	set_sysctls "$1"
+	ip_batch "-$FAMILY" <<-BATCH
+	addr del $CLIENT0/$LEN dev $2
+	link set $1 up
+	BATCH
+	wait_no_gid "$2" "$CLIENT0"
+	wait_carrier "$1"
+	ip_batch "-$FAMILY" <<-BATCH
+	addr add $CLIENT0/$LEN dev $1 $NODAD
+	route replace $SERVICE dev $1 src $CLIENT0 table $TO_SERVICE
+	neigh replace $SERVICE lladdr $(lladdr "$3") dev $1 nud reachable
+	BATCH
+	learn "$1"
+	wait_gid "$2" "$CLIENT0"
 }
 
 # Topology "bond": the client's path is an active-backup bond of two veths into
