@@ -113,7 +113,7 @@ run_test()
 	printf '%-5s %-28s %3d tests, %d failed, %d skipped, %d s\n' \
 		"$word" "$name" "$total" "$bad" "$skipped" $((SECONDS - start))
 	if [ "$bad" -gt 0 ]; then
-		grep '^not ok' "$out.tap" | head -n 20 | sed 's/^/      /'
+		grep -E '^(not ok|# FAIL:)' "$out.tap" | head -n 40 | sed 's/^/      /'
 		echo "      see $out.tap and $out/"
 	fi
 }

@@ -59,11 +59,11 @@ script_setup()
 fails_over_on_bond()
 {
 	bond "$1" bond
-	connect c1 mode align+restored "$SHORT"
+	connect c1 mode align+restored "$LATER"
 	traffic c1 10
 	bond_failover
 	expect_report c1 FAILOVER down "$BOND" "$BOND"
-	expect_silence c1
+	expect_silence_later c1
 }
 
 on_bond_mac0()
@@ -98,10 +98,10 @@ on_bond_teardown()
 fails_over_on_slaves()
 {
 	bond "$1" slaves
-	resolve c1 mode align "$SHORT"
+	resolve c1 mode align "$LATER"
 	bond_failover
 	expect_report c1 LINK down "$BOND/$P0" "$BOND/$P1"
-	expect_silence c1
+	expect_silence_later c1
 	resolve c2
 }
 
@@ -123,19 +123,19 @@ on_slaves_mac2()
 on_slaves_switched()
 {
 	bond 0 slaves
-	resolve c1 mode align downdelay 1000 updelay 60000
+	resolve c1 mode align "$LATER"
 	run ip link set "$BOND" type bond active_slave "$P1"
 	expect_report c1 FAILOVER down "$BOND/$P0" "$BOND/$P1"
-	expect_silence c1
+	expect_silence_later c1
 }
 
 on_slaves_listener()
 {
 	bond 0 slaves
-	cm "listen special $CLIENT0 $PORT mode align downdelay 1000 updelay 1000"
+	cm "listen special $CLIENT0 $PORT mode align $LATER"
 	run ip link set "$BOND" type bond active_slave "$P1"
 	expect_report special FAILOVER down "$BOND/$P0" "$BOND/$P1"
-	expect_silence special
+	expect_silence_later special
 	wait_gid "$P1" "$CLIENT0"
 	cm "destroy special"
 	cm "listen again $CLIENT0 $PORT"
@@ -160,6 +160,7 @@ joined()
 	run ip link set "$P1" master "$BOND"
 	expect_silence c1
 	traffic c1 10
+	be_later c1
 	bond_failover
 	expect_report c1 FAILOVER down "$BOND" "$BOND"
 }
@@ -175,6 +176,7 @@ backup_fails()
 	wait_carrier "$P1"
 	expect_silence c1
 	traffic c1 10
+	be_later c1
 	bond_failover
 	expect_report c1 FAILOVER down "$BOND" "$BOND"
 }
@@ -182,11 +184,11 @@ backup_fails()
 all_fail()
 {
 	bond 0 bond
-	connect c1 mode align downdelay 2000 updelay 60000
+	connect c1 mode align "$LATER"
 	run ip -n "$SW" link set q1 down
 	run ip -n "$SW" link set q0 down
 	expect_report c1 LINK down "$BOND"
-	expect_silence c1
+	expect_silence_later c1
 }
 
 # all_carry MODE: of a bond whose slaves all carry traffic one may fail
@@ -224,10 +226,10 @@ broadcast()
 released()
 {
 	bond 0 slaves
-	resolve c1 mode align downdelay 1000 updelay 60000
+	resolve c1 mode align "$LATER"
 	run ip link set "$P0" nomaster
 	expect_report c1 LINK down "$BOND/$P0" "$BOND/$P1"
-	expect_silence c1
+	expect_silence_later c1
 }
 
 destroyed()
@@ -247,10 +249,10 @@ vlan_on_bond()
 	run ip link add link "$BOND" name "$vlan" type vlan id 7
 	defer ip link del "$vlan"
 	lend_address "$vlan" "$BOND" "$BS"
-	resolve c1 mode align downdelay 1000 updelay 60000
+	resolve c1 mode align "$LATER"
 	bond_failover
 	expect_report c1 FAILOVER down "$vlan/$BOND" "$vlan/$BOND"
-	expect_silence c1
+	expect_silence_later c1
 }
 
 run_tests "$@"

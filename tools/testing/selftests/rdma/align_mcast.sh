@@ -133,10 +133,10 @@ address()
 hwaddr()
 {
 	group
-	member c1 mode align downdelay 1000 updelay 60000
+	member c1 mode align "$LATER"
 	run ip link set "$C0" address 02:00:00:00:aa:01
 	expect_report c1 FAILOVER down "$C0" "$C0"
-	expect_silence c1
+	expect_silence_later c1
 }
 
 pinned()

@@ -52,6 +52,9 @@ if grep -qs '^.* [a-zA-Z] kasan_' /proc/kallsyms; then
 fi
 # What most ids ask for.
 SHORT="downdelay $DOWNDELAY updelay $UPDELAY"
+# For a report that depends on what bonding or the GID table do after the command
+# is back, in works of their own: late enough for a slow machine.
+LATER="downdelay 2000 updelay 2000"
 
 # KTAP.
 
@@ -608,6 +611,19 @@ expect_silence()
 {
 	pump_for "$QUIET_MS"
 	expect_none "$@"
+}
+
+# expect_silence_later ID...: the same for ids with the delays LATER
+expect_silence_later()
+{
+	QUIET_MS=$((QUIET_MS + 2000)) expect_silence "$@"
+}
+
+# be_later ID: give it the delays LATER
+be_later()
+{
+	cm "set $1 downdelay 2000"
+	cm "set $1 updelay 2000"
 }
 
 # expect_none ID...: nothing has come so far
