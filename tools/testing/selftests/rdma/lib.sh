@@ -54,7 +54,8 @@ fi
 SHORT="downdelay $DOWNDELAY updelay $UPDELAY"
 # For a report that depends on what bonding or the GID table do after the command
 # is back, in works of their own: late enough for a slow machine.
-LATER="downdelay 2000 updelay 2000"
+LATER_MS=2000
+LATER="downdelay $LATER_MS updelay $LATER_MS"
 
 # KTAP.
 
@@ -616,14 +617,14 @@ expect_silence()
 # expect_silence_later ID...: the same for ids with the delays LATER
 expect_silence_later()
 {
-	QUIET_MS=$((QUIET_MS + 2000)) expect_silence "$@"
+	QUIET_MS=$((QUIET_MS + LATER_MS)) expect_silence "$@"
 }
 
 # be_later ID: give it the delays LATER
 be_later()
 {
-	cm "set $1 downdelay 2000"
-	cm "set $1 updelay 2000"
+	cm "set $1 downdelay $LATER_MS"
+	cm "set $1 updelay $LATER_MS"
 }
 
 # expect_none ID...: nothing has come so far
