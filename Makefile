@@ -52,6 +52,9 @@ kunit: ## run the KUnit suites under User Mode Linux
 test-build: ## test the build system itself
 	@scripts/test-build.sh
 
+test-vm: image ## test the VM runner itself (2 min; no part of check)
+	@tools/testing/vm/selfcheck.sh
+
 vm: build image ## an interactive shell in the test VM
 	@tools/testing/vm/vm.sh --shell
 
@@ -80,5 +83,5 @@ clean: ## remove what was built, keep the downloads
 distclean: ## remove everything that was generated
 	@scripts/clean.sh --all
 
-.PHONY: build demo check bench series abi lint selftest oracle kunit test-build vm install \
+.PHONY: build demo check bench series abi lint selftest oracle kunit test-build test-vm vm install \
 	uninstall deps image compile_commands.json help clean distclean

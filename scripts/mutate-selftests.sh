@@ -20,7 +20,7 @@ mutations()
 {
 	grep -v '^#' <<'EOT'
 report	s/if \(!cma_align_next_report\(id_priv, &report\)\)/cma_align_next_report(id_priv, &report);\n\tif (true)/	route link addr neigh nexthop bond passive pinned teardown device mcast netns param life	nothing is ever told
-verdict	s/verdict.state = CMA_ALIGN_ALIGNED;\n/verdict.reason = RDMA_ALIGN_REASON_ROUTE;\n/	silent option param	every path is misaligned
+verdict	s/verdict.state = CMA_ALIGN_ALIGNED;\n/verdict.reason = RDMA_ALIGN_REASON_ROUTE;\n/	silent option param loop mode0	every path is misaligned
 events	s/case NETDEV_DOWN:\n//	link device bond	a netdevice that goes down is not heard
 events	s/cma_align_mark_v4\(anet, htonl\(entry->dst\), entry->dst_len,\n\t\t\t\t  CMA_ALIGN_VISIBLE_RTNL\);/;/	route mcast netns	IPv4 routes are not heard
 events	s/if \(event == FIB_EVENT_RULE_ADD \|\| event == FIB_EVENT_RULE_DEL\)/if (false)/	route netns	rules are not heard

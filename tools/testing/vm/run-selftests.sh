@@ -112,8 +112,10 @@ run_test()
 	fi
 	printf '%-5s %-28s %3d tests, %d failed, %d skipped, %d s\n' \
 		"$word" "$name" "$total" "$bad" "$skipped" $((SECONDS - start))
+	grep '^vm.sh: boot' "$out/vm.err" | sed 's/^/      /' || true
 	if [ "$bad" -gt 0 ]; then
 		grep -E '^(not ok|# FAIL:)' "$out.tap" | head -n 40 | sed 's/^/      /'
+		tail -n 25 "$out/vm.err" | sed 's/^/      /'
 		echo "      see $out.tap and $out/"
 	fi
 }

@@ -122,15 +122,40 @@ wait
 vm hang --timeout 12 -- sleep 1000 &
 vm quiet -- sh -c 'echo "kasan: KernelAddressSanitizer initialized; DEBUG: fine" >/dev/kmsg; sleep 30 & exit 0' &
 wait
+# A QEMU whose first BROKEN_BOOTS guests die at once.
+mkdir "$tmp/bin"
+cat >"$tmp/bin/qemu-system-x86_64" <<'SCRIPT'
+#!/bin/bash
+boots=$(cat "$BOOT_COUNT" 2>/dev/null || echo 0)
+echo $((boots + 1)) >"$BOOT_COUNT"
+[ "$boots" -lt "$BROKEN_BOOTS" ] || exec /usr/bin/qemu-system-x86_64 "$@"
+for arg; do
+	case $arg in
+	file:*/console.log) echo "Kernel panic - not syncing: broken boot" >"${arg#file:}" ;;
+	esac
+done
+exit 1
+SCRIPT
+chmod 755 "$tmp/bin/qemu-system-x86_64"
+PATH=$tmp/bin:$PATH BOOT_COUNT=$tmp/boots1 BROKEN_BOOTS=2 VM_ACCEL=tcg vm reboot -- sh -c 'echo up; exit 5' &
+PATH=$tmp/bin:$PATH BOOT_COUNT=$tmp/boots2 BROKEN_BOOTS=100 VM_ACCEL=tcg vm noboot -- true &
+wait
 vm noimage --image "$tmp/nowhere" --kver 1.2.3 -- true
 
 check "a warning in the kernel's log fails the run" rc_is splat 99
 check "the warning is printed" has splat.err 'WARNING: CPU: 1 PID: 1 at selfcheck'
 check "a dead guest fails the run" rc_is crash 97
 check "its last words are printed" has crash.err 'sysrq triggered crash'
+check "it is not booted again" has_not crash.err 'vm.sh: boot'
 check "what the command said before arrives" has crash.out before
 check "a hung guest is killed at the deadline" rc_is hang 98
 check "harmless kernel lines and a leftover process do not fail the run" rc_is quiet 0
+check "a guest that dies before the command is booted again" rc_is reboot 5
+check "its command then runs once" test "$(grep -c up "$tmp/reboot.out")" = 1
+check "that is said" has reboot.err 'vm.sh: boot 2 of at most 3 died'
+check "with the log" has reboot/console-boot2.log 'broken boot'
+check "a guest that never boots fails the run" rc_is noboot 97
+check "after the third boot" test "$(cat "$tmp/boots2")" = 3
 check "without an image there is no VM" rc_is noimage 96
 check "and one sentence says so" test "$(wc -l <"$tmp/noimage.err")" = 1
 

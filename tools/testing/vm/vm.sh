@@ -26,6 +26,7 @@ build=${BUILD:-$top/build}
 . "$here/splat.sh"
 
 readonly RC_START=96 RC_CRASH=97 RC_HANG=98 RC_SPLAT=99
+readonly BOOTS=3	# at most, until a guest runs the command
 
 die()
 {
@@ -299,7 +300,7 @@ else
 	mkdir -p "$out" || die "cannot create $out"
 	out=$(cd "$out" && pwd -P)
 fi
-rm -f "$out/console.log" "$out/dmesg.log"
+rm -f "$out"/console*.log "$out/dmesg.log"
 
 prepare_modules
 [ -n "$accel" ] || choose_accel
@@ -343,47 +344,79 @@ if [ -n "$shell" ]; then
 	machine+=(-chardev 'stdio,id=command,signal=off' -device 'virtconsole,chardev=command')
 else
 	mkfifo "$run/stdout"
-	cat "$run/stdout" &
-	cat_pid=$!
 	machine+=(-chardev "file,id=command,path=$run/stdout"
 		-device 'virtserialport,chardev=command,name=command')
 fi
 # shellcheck disable=SC2206 # words are wanted
 machine+=($qemu_extra)
 
-start=$SECONDS
-rc=0
-if [ -n "$shell" ]; then
-	tty=$(stty -g)
-	timeout --foreground -s KILL "$timeout" \
-		qemu-system-x86_64 "${machine[@]}" 2>"$run/qemu.err" || rc=$?
-	stty "$tty"
-else
-	timeout --foreground -s KILL "$timeout" \
-		qemu-system-x86_64 "${machine[@]}" </dev/null >/dev/null 2>"$run/qemu.err" &
-	qemu_pid=$!
-	wait "$qemu_pid" || rc=$?
-	qemu_pid=''
-	# QEMU may have failed before it opened the fifo.
-	[ $rc -eq 0 ] || : 2>/dev/null <>"$run/stdout"
-	if [ ! -e "$out/console.log" ]; then
-		kill "$cat_pid" 2>/dev/null || true
-	fi
-	wait "$cat_pid" 2>/dev/null || true
-fi
-
-if [ ! -e "$out/console.log" ] || { [ $rc -ne 0 ] && [ ! -s "$out/console.log" ] && [ $rc -ne 137 ]; }; then
-	die "QEMU did not start (status $rc): $(tail -n 1 "$run/qemu.err")"
-fi
-[ ! -e "$share/dmesg.log" ] || mv "$share/dmesg.log" "$out/dmesg.log"
-# A dead guest could not save its log: the console has the same lines.
-[ -e "$out/dmesg.log" ] || tr -d '\r' <"$out/console.log" >"$out/dmesg.log"
-
 tail_log()
 {
 	echo "vm.sh: the last lines of the kernel's log:" >&2
-	tr -d '\r' <"$out/console.log" | tail -n 40 | sed 's/^/  | /' >&2
+	tr -d '\r' <"$out/console.log" | tail -n 60 | sed 's/^/  | /' >&2
 }
+
+# boot: run the guest once; leaves QEMU's status in rc
+boot()
+{
+	local cat_pid
+
+	rc=0
+	rm -f "$out/console.log"
+	if [ -n "$shell" ]; then
+		local tty
+
+		tty=$(stty -g)
+		timeout --foreground -s KILL "$timeout" \
+			qemu-system-x86_64 "${machine[@]}" 2>"$run/qemu.err" || rc=$?
+		stty "$tty"
+	else
+		cat "$run/stdout" &
+		cat_pid=$!
+		timeout --foreground -s KILL "$timeout" \
+			qemu-system-x86_64 "${machine[@]}" </dev/null >/dev/null 2>"$run/qemu.err" &
+		qemu_pid=$!
+		wait "$qemu_pid" || rc=$?
+		qemu_pid=''
+		# QEMU may have failed before it opened the fifo.
+		[ $rc -eq 0 ] || : 2>/dev/null <>"$run/stdout"
+		if [ ! -e "$out/console.log" ]; then
+			kill "$cat_pid" 2>/dev/null || true
+		fi
+		wait "$cat_pid" 2>/dev/null || true
+	fi
+
+	if [ ! -e "$out/console.log" ] ||
+	   { [ $rc -ne 0 ] && [ ! -s "$out/console.log" ] && [ $rc -ne 137 ]; }; then
+		die "QEMU did not start (status $rc): $(tail -n 1 "$run/qemu.err")"
+	fi
+}
+
+# came_up: did the guest get as far as the command, or was it killed at the
+# deadline?
+came_up()
+{
+	[ -n "$shell" ] || [ -e "$share/status" ] || [ $rc -eq 137 ] ||
+		grep -qa 'vm-init: command starts' "$out/console.log"
+}
+
+# A guest that dies before it runs the command has run nothing but the
+# distribution's kernel, so that tells nothing about the command: boot it again,
+# and say so. One that dies later is a result.
+for ((attempt = 1; ; attempt++)); do
+	start=$SECONDS
+	boot
+	if came_up || [ $attempt -eq $BOOTS ]; then
+		break
+	fi
+	echo "vm.sh: boot $attempt of at most $BOOTS died after $((SECONDS - start)) s, before the command (QEMU: status $rc, '$(tail -n 1 "$run/qemu.err")')" >&2
+	tail_log
+	mv "$out/console.log" "$out/console-boot$attempt.log"
+done
+
+[ ! -e "$share/dmesg.log" ] || mv "$share/dmesg.log" "$out/dmesg.log"
+# A dead guest could not save its log: the console has the same lines.
+[ -e "$out/dmesg.log" ] || tr -d '\r' <"$out/console.log" >"$out/dmesg.log"
 
 if grep -qa 'Kernel panic - not syncing' "$out/console.log"; then
 	echo "vm.sh: the guest's kernel died after $((SECONDS - start)) s" >&2
