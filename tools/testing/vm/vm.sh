@@ -424,7 +424,7 @@ if grep -qa 'Kernel panic - not syncing' "$out/console.log"; then
 	exit $RC_CRASH
 fi
 if [ ! -e "$share/status" ]; then
-	if [ $rc -eq 137 ]; then
+	if [ "$rc" -eq 137 ]; then
 		echo "vm.sh: not finished after $timeout s: killed" >&2
 		tail_log
 		exit $RC_HANG
