@@ -7,6 +7,7 @@
 # build/mutate/; takes an hour or two, and is no part of "make check".
 #
 #   T=	run only these scripts
+#   ARGS=	arguments for each of them, e.g. '-t name'
 #
 # A mutation is a file, a substitution in Perl, which must match exactly once, the
 # scripts, and what it takes away. A test may pass if what it claims is not what
@@ -19,17 +20,20 @@ core=drivers/infiniband/core
 mutations()
 {
 	grep -v '^#' <<'EOT'
-report	s/if \(!cma_align_next_report\(id_priv, &report\)\)/cma_align_next_report(id_priv, &report);\n\tif (true)/	route link addr neigh nexthop bond passive pinned teardown device mcast netns param life	nothing is ever told
-verdict	s/verdict.state = CMA_ALIGN_ALIGNED;\n/verdict.reason = RDMA_ALIGN_REASON_ROUTE;\n/	silent option param loop mode0	every path is misaligned
-events	s/case NETDEV_DOWN:\n//	link device bond	a netdevice that goes down is not heard
-events	s/cma_align_mark_v4\(anet, htonl\(entry->dst\), entry->dst_len,\n\t\t\t\t  CMA_ALIGN_VISIBLE_RTNL\);/;/	route mcast netns	IPv4 routes are not heard
-events	s/if \(event == FIB_EVENT_RULE_ADD \|\| event == FIB_EVENT_RULE_DEL\)/if (false)/	route netns	rules are not heard
-events	s/if \(event == NEXTHOP_EVENT_REPLACE \|\| event == NEXTHOP_EVENT_DEL\)/if (false)/	nexthop	nexthop objects are not heard
-events	s/if \(!\(READ_ONCE\(neigh->nud_state\) & NUD_VALID\)\)\n\t\treturn;/return;/	neigh	neighbours are not heard
-events	s/case NETEVENT_REDIRECT:\n\t\tcma_align_redirect\(ctx\);/case NETEVENT_REDIRECT:/	neigh	IPv6 redirects are not heard
-verdict	s/bool link = view->link && view->port;/bool link = true;/	link device bond	a dead link is well
-verdict	s/if \(!link \|\| !view->addr \|\| !view->gid/if (!link || !view->gid/	addr device	a lost address is not down
-verdict	s/\t\tverdict.reason = RDMA_ALIGN_REASON_NEIGHBOUR;/\t\tverdict.state = CMA_ALIGN_ALIGNED;/	neigh pinned	another next hop is well
+cma_align_report	s/if \(!cma_align_next_report\(id_priv, &report\)\)/cma_align_next_report(id_priv, &report);\n\tif (true)/	route link addr neigh nexthop bond passive pinned teardown device mcast netns param life	nothing is ever told
+cma_align_verdict	s/verdict.state = CMA_ALIGN_ALIGNED;\n/verdict.reason = RDMA_ALIGN_REASON_ROUTE;\n/	silent option param loop netns device	every path is misaligned
+cma_align_events	s/case NETDEV_DOWN:\n//	link device bond	a netdevice that goes down is not heard
+cma_align_events	s/cma_align_mark_v4\(anet, htonl\(entry->dst\), entry->dst_len,\n\t\t\t\t  CMA_ALIGN_VISIBLE_RTNL\);/;/	route mcast netns	IPv4 routes are not heard
+cma_align_events	s/if \(event == FIB_EVENT_RULE_ADD \|\| event == FIB_EVENT_RULE_DEL\)/if (false)/	route netns	rules are not heard
+cma_align_events	s/if \(event == NEXTHOP_EVENT_REPLACE \|\| event == NEXTHOP_EVENT_DEL\)/if (false)/	nexthop	nexthop objects are not heard
+cma_align_events	s/if \(!\(READ_ONCE\(neigh->nud_state\) & NUD_VALID\)\)\n\t\treturn;/return;/	neigh	neighbours are not heard
+cma_align_events	s/case NETEVENT_REDIRECT:\n\t\tcma_align_redirect\(ctx\);/case NETEVENT_REDIRECT:/	neigh	IPv6 redirects are not heard
+cma_align_verdict	s/bool link = view->link && view->port;/bool link = true;/	link device bond	a dead link is well
+cma_align_verdict	s/if \(!link \|\| !view->addr \|\| !view->gid/if (!link || !view->gid/	addr device	a lost address is not down
+cma_align_verdict	s/\t\tverdict.reason = RDMA_ALIGN_REASON_NEIGHBOUR;/\t\tverdict.state = CMA_ALIGN_ALIGNED;/	neigh pinned	another next hop is well
+cma_align	s/void __cma_align_disconnecting\(struct rdma_id_private \*id_priv\)\n\{\n/$&\treturn;\n/	teardown life	rdma_disconnect() of the ULP is not heard
+cma_align_report	s/if \(!cma_align_exch_disconnect\(id_priv\)\)\n\t\treturn 0;/cma_align_exch_disconnect(id_priv);/;s/if \(!cma_align_linkable\(id_priv\)\)\n\t\treturn 0;//;s/if \(!cma_align_linkable\(id_priv\)\) \{/if (false) {/	teardown life	what is disconnected is told nevertheless
+cma_align	s/(?s)void __cma_align_forget.*?bool had;\n/$&\n\tschedule_timeout_uninterruptible(15 * HZ);/	life teardown	rdma_destroy_id() takes 15 s
 EOT
 }
 
@@ -69,7 +73,7 @@ while IFS=$'\t' read -r file sub scripts what; do
 		continue
 	fi
 	copy_repo
-	substitute "$sub" "$top/$core/cma_align_$file.c" "$work/$core/cma_align_$file.c"
+	substitute "$sub" "$top/$core/$file.c" "$work/$core/$file.c"
 	say "$number: $what"
 	(cd "$work" && make -s build) || die "$number does not compile"
 	# shellcheck disable=SC2086 # words are wanted

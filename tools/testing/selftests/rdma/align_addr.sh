@@ -15,6 +15,8 @@ deleted			46	1: the source address has left: down, ADDRESS
 readded_in_delay	46	1: added again, a new GID entry: down, FAILOVER, as it outlives the delay
 readded_later		46	1: added again after the report: a new id resolves, the old one stays down; R5
 moved			46	1: moved to the other netdevice with its route: down, ADDRESS
+peer			46	1: it has left, and is only the peer of another address there: down, ADDRESS
+expired			46	1: the lifetime of the address is over: down, ADDRESS
 before_route		46	4: ADDRESS is told before ROUTE and UNREACHABLE
 link_first		46	4: LINK is told before ADDRESS
 other_rail		46	1: the address of others: silent; R41
@@ -101,6 +103,46 @@ moved()
 	connect c1 mode align downdelay 2000 updelay 60000
 	move_address
 	expect_report c1 ADDRESS down "$C0" "$C1"
+	expect_silence c1
+}
+
+peer()
+{
+	local other=${SERVICES%0/*}8 peer=${SERVICES%0/*}9
+
+	[ "$FAMILY" = 4 ] || other=${SERVICES%/*}8 peer=${SERVICES%/*}9
+	selfloop
+	if [ "$FAMILY" = 6 ]; then
+		# The RDMA core makes the GID of an IPv4 one from the peer's address.
+		ip_batch -6 <<-BATCH
+		addr del $CLIENT0/$LEN dev $C0
+		addr add $CLIENT0 peer $peer dev $C0 nodad
+		route replace $SERVICE dev $C0 src $CLIENT0 table $TO_SERVICE
+		BATCH
+		wait_gid "$C0" "$CLIENT0"
+		know_neighbours
+	fi
+	connect c1 mode align "$SHORT"
+	ip_batch "-$FAMILY" <<-BATCH
+	addr add $other peer $CLIENT0 dev $C0 $NODAD
+	BATCH
+	expect_silence c1
+	if [ "$FAMILY" = 6 ]; then
+		run ipf addr del "$CLIENT0" peer "$peer" dev "$C0"
+	else
+		delete_address
+	fi
+	expect_report c1 ADDRESS down "$C0"
+}
+
+expired()
+{
+	selfloop
+	connect c1 mode align "$SHORT"
+	run ipf addr change "$CLIENT0/$LEN" dev "$C0" valid_lft 600 preferred_lft 600
+	expect_silence c1
+	run ipf addr change "$CLIENT0/$LEN" dev "$C0" valid_lft 2 preferred_lft 1
+	expect_report c1 ADDRESS down "$C0"
 	expect_silence c1
 }
 

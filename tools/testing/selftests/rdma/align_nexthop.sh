@@ -17,6 +17,7 @@ unrelated		46	1: another object: silent
 group_other_member	46	1: another member of the group goes: silent
 group_own_member	46	1: the own member of the group goes, ids of the others are silent: down, ROUTE; R83
 group_joined		46	1: the route becomes a group with the own next hop as a member: silent
+resilient		46	1: buckets of a resilient group move between its members: silent
 multipath_joined	46	1: the route becomes a multipath one with the own next hop: silent
 multipath_left		46	1: the own next hop leaves the multipath route: down, ROUTE
 teardown		46	2, mode 2: DISCONNECTED
@@ -181,6 +182,20 @@ group_joined()
 	run ipf route replace "$SERVICE" nhid "$NHG" table "$TO_SERVICE"
 	expect_silence c1
 	run ip nexthop replace id "$NHG" group "$NH1"
+	expect_report c1 ROUTE down "$C0" "$C1"
+}
+
+resilient()
+{
+	nexthops
+	object_route "$NH0"
+	connect c1 mode align "$SHORT"
+	run ip nexthop add id "$NHG" group "$NH0/$NH1" type resilient buckets 8
+	run ipf route replace "$SERVICE" nhid "$NHG" table "$TO_SERVICE"
+	expect_silence c1
+	run ip nexthop replace id "$NHG" group "$NH0,1/$NH1,7" type resilient buckets 8
+	expect_silence c1
+	run ip nexthop replace id "$NHG" group "$NH1" type resilient buckets 8
 	expect_report c1 ROUTE down "$C0" "$C1"
 }
 

@@ -17,6 +17,10 @@ moved_back_unflagged	46	2: without RESTORED the way back is silent, the next mov
 moved_on		4	2: each change of verdict is one report, none for what was reported
 deleted			46	1: no route at all: down, UNREACHABLE, no new path
 unreachable		46	1: an unreachable route is no route: down, UNREACHABLE
+blackhole		46	1: a blackhole route is no route: down, UNREACHABLE
+prohibit		46	1: a prohibit route is no route: down, UNREACHABLE
+throw			46	1: a throw route leaves it to another table, of another netdevice: down, ROUTE
+default_route		46	1: the default route moves to another netdevice: down, ROUTE
 more_specific		46	1: a more specific route by another netdevice: superseded, ROUTE
 better_metric		46	1: a route of better metric by another netdevice: superseded, ROUTE
 rule			46	1: a rule that prefers another table: superseded, ROUTE; R56
@@ -107,17 +111,66 @@ deleted()
 	expect_silence c1
 }
 
+# forbid TYPE: the route to the service becomes one of a type without next hop
+forbid()
+{
+	if [ "$FAMILY" = 6 ]; then
+		# IPv6 has it beside the other, on lo.
+		run ipf route add "$1" "$SERVICE" table "$TO_SERVICE" metric 1
+		run ipf route del "$SERVICE" dev "$C0" table "$TO_SERVICE"
+	else
+		run ipf route replace "$1" "$SERVICE" table "$TO_SERVICE"
+	fi
+}
+
 unreachable()
 {
 	selfloop
 	connect c1 mode align "$SHORT"
-	if [ "$FAMILY" = 6 ]; then
-		# IPv6 has it beside the other, on lo.
-		run ipf route add unreachable "$SERVICE" table "$TO_SERVICE" metric 1
-		run ipf route del "$SERVICE" dev "$C0" table "$TO_SERVICE"
-	else
-		run ipf route replace unreachable "$SERVICE" table "$TO_SERVICE"
-	fi
+	forbid unreachable
+	expect_report c1 UNREACHABLE down "$C0" none
+}
+
+blackhole()
+{
+	selfloop
+	connect c1 mode align "$SHORT"
+	forbid blackhole
+	expect_report c1 UNREACHABLE down "$C0" none
+}
+
+prohibit()
+{
+	selfloop
+	connect c1 mode align "$SHORT"
+	forbid prohibit
+	expect_report c1 UNREACHABLE down "$C0" none
+}
+
+throw()
+{
+	selfloop
+	connect c1 mode align downdelay 50 updelay 60000
+	run ipf route add "$SERVICE" dev "$C1" src "$CLIENT1" table "$OTHER_TABLE"
+	defer ipf route flush table "$OTHER_TABLE"
+	run ipf rule add pref 13 to "$SERVICE" lookup "$OTHER_TABLE"
+	defer ipf rule del pref 13
+	expect_silence c1
+	forbid throw
+	expect_report c1 ROUTE down "$C0" "$C1"
+}
+
+default_route()
+{
+	selfloop
+	run ipf route add default dev "$C0" src "$CLIENT0" table "$TO_SERVICE"
+	run ipf route del "$SERVICE" table "$TO_SERVICE"
+	connect c1 mode align+restored "$SHORT"
+	run ipf route replace default dev "$C1" src "$CLIENT1" table "$TO_SERVICE"
+	expect_report c1 ROUTE down "$C0" "$C1"
+	run ipf route replace default dev "$C0" src "$CLIENT0" table "$TO_SERVICE"
+	expect_report c1 ROUTE restored "$C0" "$C0"
+	run ipf route del default table "$TO_SERVICE"
 	expect_report c1 UNREACHABLE down "$C0" none
 }
 

@@ -16,6 +16,7 @@ no_report_after		46	2: nothing is reported after it
 qp_untouched_until	46	2, mode 1: the QP goes on working; mode 2: not for long
 peer_first		46	2: DISCONNECTED once when the DREQ of the peer comes too; R28
 program_first		46	2: DISCONNECTED once when the program disconnects too; R67
+disconnecting		46	2: once the program disconnects nothing is told, although nobody answers
 both_sides		46	2: both sides tear down at once, each once; R30
 reconnect		46	2: the next connection has the same ports; R19
 many			46	2: one change, many connections; R75
@@ -141,6 +142,18 @@ program_first()
 	expect_event c1 DISCONNECTED
 	expect_event c1 TIMEWAIT_EXIT
 	expect_silence c1
+}
+
+disconnecting()
+{
+	selfloop
+	connect c1 mode teardown downdelay 0 updelay 0
+	connect c2 mode align downdelay 0 updelay 0
+	lose_packets
+	cm "disconnect c1"
+	cm "disconnect c2"
+	route_to_c1
+	expect_silence c1 c2
 }
 
 both_sides()
