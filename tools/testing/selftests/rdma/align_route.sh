@@ -11,7 +11,7 @@
 . "$(dirname "$0")/lib.sh"
 
 TEST_LIST='
-moved			46	1: no route leaves by the netdevice any more: down, ROUTE; the connection is untouched
+moved			46	1: no route leaves by the netdevice any more: down, ROUTE; the connection is untouched; R33, R86
 moved_back		46	2, RESTORED: a reported id that is aligned again is told, once
 moved_back_unflagged	46	2: without RESTORED the way back is silent, the next move is a new edge
 moved_on		4	2: each change of verdict is one report, none for what was reported
@@ -31,7 +31,7 @@ zero_delay		4	3: delay 0 reports at once
 back_in_time		46	3: after the delay only what still holds is reported
 verdict_in_delay	4	3: when the verdict changes, the delay of the new one counts
 damped			4	3: reports within 60 s double the delays of a destination
-damping_outlives_id	4	3: damping is kept for the destination, a new id inherits it
+damping_outlives_id	4	3: damping is kept for the destination, a new id inherits it; R51
 undamped		4	3: delay 0 set by the ULP is never damped
 teardown		46	2, mode 2: DISCONNECTED, then TIMEWAIT_EXIT, each once
 teardown_superseded	46	2, mode 2: a superseded path is torn down, after updelay
