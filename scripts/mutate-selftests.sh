@@ -33,8 +33,9 @@ cma_align_verdict	s/if \(!link \|\| !view->addr \|\| !view->gid/if (!link || !vi
 cma_align_verdict	s/\t\tverdict.reason = RDMA_ALIGN_REASON_NEIGHBOUR;/\t\tverdict.state = CMA_ALIGN_ALIGNED;/	neigh pinned	another next hop is well
 cma_align	s/void __cma_align_disconnecting\(struct rdma_id_private \*id_priv\)\n\{\n/$&\treturn;\n/	teardown life	rdma_disconnect() of the ULP is not heard
 cma_align_report	s/if \(!cma_align_exch_disconnect\(id_priv\)\)\n\t\treturn 0;/cma_align_exch_disconnect(id_priv);/;s/if \(!cma_align_linkable\(id_priv\)\)\n\t\treturn 0;//;s/if \(!cma_align_linkable\(id_priv\)\) \{/if (false) {/	teardown life	what is disconnected is told nevertheless
+cma_align_report	s/if \(!cma_align_exch_disconnect\(id_priv\)\)\n\t\treturn 0;//;s/align.torn_down = true;/align.torn_down = false;/	teardown	a teardown does not change the state of the id
 cma_align	s/(?s)void __cma_align_forget.*?bool had;\n/$&\n\tschedule_timeout_uninterruptible(15 * HZ);/	life teardown	rdma_destroy_id() takes 15 s
-cma_align	s/> RDMA_ALIGN_WITH_NETDEVICE_TEARDOWN\)\n\t\treturn -EINVAL;/>= RDMA_ALIGN_WITH_NETDEVICE_TEARDOWN)\n\t\treturn -EINVAL;/;s/if \(optlen != sizeof\(val\)\)/if (false)/;s/default:\n\t\treturn -ENOSYS;/default:\n\t\treturn 0;/	option	options are accepted and refused wrongly
+cma_align	s/> RDMA_ALIGN_WITH_NETDEVICE_TEARDOWN\)\n\t\treturn -EINVAL;/>= RDMA_ALIGN_WITH_NETDEVICE_TEARDOWN)\n\t\treturn -EINVAL;/;s/if \(optlen != sizeof\(val\)\)/if (optlen < sizeof(val))/;s/default:\n\t\treturn -ENOSYS;/default:\n\t\treturn 0;/	option	options are accepted and refused wrongly
 cma_align_param	s/if \(i < 0 \|\| \*mode != CMA_ALIGN_UNSET\)\n\t\treturn -EINVAL;/if (i < 0)\n\t\ti = 0;/;s/if \(i < 0\)\n\t\treturn -EINVAL;/if (i < 0)\n\t\treturn 0;/;s/return param_set_uint_minmax\(val, kp, 0, max\) \? -EINVAL : 0;/return 0;/;s/ha_updelay = RDMA_HA_UPDELAY_DEFAULT_MS;/ha_updelay = 5;/;s/defaults \? defaults->text : "none"/"none"/	param	parameters are not parsed
 EOT
 }

@@ -14,7 +14,8 @@ timewait_dead		46	2: TIMEWAIT_EXIT also when the peer never answers
 silent_program		46	2: a program that ignores DISCONNECTED gets no more; R59
 no_report_after		46	2: nothing is reported after it
 qp_untouched_until	46	2, mode 1: the QP goes on working; mode 2: not for long
-peer_first		46	2: DISCONNECTED once when the DREQ of the peer comes too; R28
+peer_first		46	2: DISCONNECTED once, the peer was first; R28
+peer_too		4	2: DISCONNECTED once when the DREQ of the peer comes too; R28
 program_first		46	2: DISCONNECTED once when the program disconnects too; R67
 disconnecting		46	2: once the program disconnects nothing is told, although nobody answers
 both_sides		46	2: both sides tear down at once, each once; R30
@@ -118,19 +119,40 @@ qp_untouched_until()
 	traffic c1 100
 }
 
+# expect_only_timewait ID...: TIMEWAIT_EXIT may follow; a second DISCONNECTED may not
+expect_only_timewait()
+{
+	local id
+
+	nap 2
+	for id; do
+		while next_event "$id" 0; do
+			field event "$EVENT"
+			[ "$FIELD" = TIMEWAIT_EXIT ] || fail "$id: after DISCONNECTED came $EVENT"
+		done
+	done
+}
+
 peer_first()
+{
+	selfloop
+	connect c1 mode teardown downdelay 0 updelay 0
+	cm "disconnect $PASSIVE"
+	expect_event c1 DISCONNECTED
+	route_to_c1
+	expect_event c1 TIMEWAIT_EXIT
+	expect_silence c1
+}
+
+# Who comes first is left to chance.
+peer_too()
 {
 	selfloop
 	connect c1 mode teardown downdelay 0 updelay 0
 	cm "disconnect $PASSIVE"
 	run ip link set "$C0" down
 	expect_event c1 DISCONNECTED
-	# TIMEWAIT_EXIT may follow; a second DISCONNECTED may not.
-	nap 2
-	while next_event c1 0; do
-		field event "$EVENT"
-		[ "$FIELD" = TIMEWAIT_EXIT ] || fail "after DISCONNECTED came $EVENT"
-	done
+	expect_only_timewait c1
 }
 
 program_first()
@@ -168,13 +190,7 @@ both_sides()
 	BATCH
 	expect_event c1 DISCONNECTED
 	expect_event "$PASSIVE" DISCONNECTED
-	nap 2
-	for id in c1 "$PASSIVE"; do
-		while next_event "$id" 0; do
-			field event "$EVENT"
-			[ "$FIELD" = TIMEWAIT_EXIT ] || fail "after DISCONNECTED came $EVENT"
-		done
-	done
+	expect_only_timewait c1 "$PASSIVE"
 }
 
 reconnect()
