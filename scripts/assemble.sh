@@ -39,7 +39,8 @@ check_base()
 			die "patches/$series/base has no checksum of $file, which a patch changes"
 		grep -qx "${sum%% *}" <<<"$known" ||
 			die "$file of linux-source-$series $debver is not the file that" \
-			    "patches/$series was made for (see patches/$series/base)"
+			    "patches/$series was made for: take a KVER of another version," \
+			    "or see 'Another kernel' in CONTRIBUTING"
 	done < <({ awk '/^[0-9a-f]{64} / { print $2 }' "$patches/base"; patched_files; } | sort -u)
 }
 

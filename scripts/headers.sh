@@ -24,8 +24,13 @@ lock "headers-$kver"
 if [[ ! -d $dir ]]; then
 	new_dir "$dir"
 	try "cannot create $tmp" mkdir "$tmp/.download"
-	for pkg in "linux-headers-$kver" "linux-headers-${kver%-"$arch"}-common" \
-		   "linux-kbuild-${kver%-"$arch"}"; do
+	# Flavours share them: linux-headers-V-common, or -common-rt.
+	mapfile -t more < <(apt-cache show "linux-headers-$kver=$debver" 2>/dev/null |
+		sed -n 's/^Depends: //p' | tr ',' '\n' |
+		sed -nE 's/^ *(linux-headers-[^ ]*-common[^ ]*|linux-kbuild-[^ ]*).*/\1/p')
+	((${#more[@]} == 2)) ||
+		die "linux-headers-$kver does not depend on common headers and kbuild as expected"
+	for pkg in "linux-headers-$kver" "${more[@]}"; do
 		deb=$(fetch_deb "$pkg" "$debver" "$tmp/.download") || exit 1
 		try "cannot unpack $pkg" dpkg-deb -x "$deb" "$tmp"
 	done

@@ -9,7 +9,12 @@ set -euo pipefail
 modules=(rdma_cm.ko rdma_ucm.ko)
 
 resolve_kernel
-root=${DESTDIR:-}
+# "depmod -b /" makes paths that begin with "//": -b only below a DESTDIR.
+root='' base=()
+if [[ -n ${DESTDIR:-} && $(realpath -m -- "$DESTDIR") != / ]]; then
+	root=$(realpath -m -- "$DESTDIR")
+	base=(-b "$root")
+fi
 lib=$root/lib/modules/$kver
 updates=$lib/updates
 
@@ -18,15 +23,19 @@ updates=$lib/updates
 	[[ -z $root && $(uname -r) != "$kver" ]] && hint="; for the running kernel: KVER=$(uname -r)"
 	die "kernel $kver is not installed in ${root:-/} (no $lib/kernel)$hint"
 }
-[[ -w $lib ]] || die "cannot write to $lib (are you root?)"
+[[ -w $lib ]] || {
+	hint=
+	[[ $(id -u) == 0 ]] || hint=" (only root can)"
+	die "cannot write to $lib$hint"
+}
 
 refresh()
 {
-	try "depmod failed" depmod -b "${root:-/}" "$kver"
+	try "depmod failed" depmod "${base[@]}" "$kver"
 }
 
 # Where would modprobe take the module from?
-chosen() { modinfo -b "${root:-/}" -k "$kver" -n "$1" 2>/dev/null || true; }
+chosen() { modinfo "${base[@]}" -k "$kver" -n "$1" 2>/dev/null || true; }
 
 notices()
 {

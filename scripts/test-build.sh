@@ -320,6 +320,66 @@ install_nowhere()
 		in_repo env DESTDIR="$work/root" scripts/install.sh
 }
 
+# machine: $root with the kernel's modules, as a machine has them.
+machine()
+{
+	local lib
+
+	root=$work/machine
+	lib=$root/lib/modules/$kver_ok
+	rm -rf "$root"
+	mkdir -p "$lib/kernel/drivers/infiniband"
+	cp -R "$image/lib/modules/$kver_ok/kernel/drivers/infiniband/core" "$lib/kernel/drivers/infiniband/"
+	cp "$image/lib/modules/$kver_ok"/modules.{order,builtin,builtin.modinfo} "$lib/"
+	depmod -b "$root" "$kver_ok" 2>/dev/null
+	before=$(cd "$root" && find . -type f | sort | xargs sha256sum)
+}
+
+# in_machine COMMAND...: DESTDIR empty, and that is the machine's /lib/modules.
+in_machine()
+{
+	mkdir -p /lib/modules /etc/depmod.d "$root/etc/depmod.d"
+	# shellcheck disable=SC2016 # the inner shell's
+	in_repo env -u DESTDIR unshare -m sh -c '
+		mount --bind "$1/lib/modules" /lib/modules &&
+		mount --bind "$1/etc/depmod.d" /etc/depmod.d && shift && exec "$@"' sh "$root" "$@"
+}
+
+below_destdir() { in_repo env DESTDIR="$root/." "$@"; }
+
+# installs AS: with install.sh, then modprobe's choice is ours; without it again
+# all is as it was.
+installs()
+{
+	local how=$1 m
+
+	machine
+	"$how" scripts/install.sh || return 1
+	for m in rdma_cm rdma_ucm; do
+		modinfo -b "$root" -k "$kver_ok" -n "$m" | grep -q "/updates/$m.ko\$" || return 1
+	done
+	modinfo "$root/lib/modules/$kver_ok/updates/rdma_cm.ko" | grep -q '^parm: *ha_mode' || return 1
+	"$how" scripts/install.sh --uninstall || return 1
+	diff <(echo "$before") <(cd "$root" && find . -type f | sort | xargs sha256sum) || return 1
+	"$how" scripts/install.sh --uninstall 2>&1 | grep 'nothing to remove'
+}
+
+# depmod.d says that another directory goes first.
+install_outvoted()
+{
+	machine
+	mkdir -p "$root/etc/depmod.d"
+	mkdir "$root/lib/modules/$kver_ok/extra"
+	cp "$root/lib/modules/$kver_ok"/kernel/drivers/infiniband/core/rdma_cm.ko* \
+		"$root/lib/modules/$kver_ok/extra/"
+	echo "search extra updates built-in" >"$root/etc/depmod.d/x.conf"
+	if in_machine scripts/install.sh >"$log" 2>&1; then
+		echo "it succeeded"
+		return 1
+	fi
+	grep 'depmod prefers another rdma_cm' "$log"
+}
+
 tap_begin build
 tap_check "an unknown, unsupported or malformed KVER is told" unknown_kver
 tap_check "kernel source of another version is refused" other_source
@@ -340,6 +400,14 @@ tap_check "a killed build leaves no module" interrupted
 tap_check "the next build starts over and succeeds" resumed
 tap_check "a third build has nothing to do" idle
 tap_check "a damaged module is replaced" damaged
+tap_check "install and uninstall below a DESTDIR" installs below_destdir
+if can_mount; then
+	tap_check "install and uninstall on the machine itself" installs in_machine
+	tap_check "install tells when depmod prefers another module" install_outvoted
+else
+	tap_skip "install and uninstall on the machine itself" "cannot mount"
+	tap_skip "install tells when depmod prefers another module" "cannot mount"
+fi
 tap_check "abi notices a moved member and a changed symbol version" abi_fails
 tap_check "a compile error leaves no module" compile_error
 tap_end

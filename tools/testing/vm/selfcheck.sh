@@ -141,6 +141,7 @@ PATH=$tmp/bin:$PATH BOOT_COUNT=$tmp/boots1 BROKEN_BOOTS=2 VM_ACCEL=tcg vm reboot
 PATH=$tmp/bin:$PATH BOOT_COUNT=$tmp/boots2 BROKEN_BOOTS=100 VM_ACCEL=tcg vm noboot -- true &
 wait
 vm noimage --image "$tmp/nowhere" --kver 1.2.3 -- true
+BUILD=$tmp/empty vm nobuild -- true
 
 check "a warning in the kernel's log fails the run" rc_is splat 99
 check "the warning is printed" has splat.err 'WARNING: CPU: 1 PID: 1 at selfcheck'
@@ -158,6 +159,8 @@ check "a guest that never boots fails the run" rc_is noboot 97
 check "after the third boot" test "$(cat "$tmp/boots2")" = 3
 check "without an image there is no VM" rc_is noimage 96
 check "and one sentence says so" test "$(wc -l <"$tmp/noimage.err")" = 1
+check "neither is there one before anything was built" rc_is nobuild 96
+check "and that tells what to do" has nobuild.err "'make image' fetches one"
 
 # tap RC INPUT: what run-selftests.sh makes of it, in one line
 tap()

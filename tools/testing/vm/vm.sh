@@ -85,7 +85,7 @@ done
 
 if [ -n "$shell" ]; then
 	[ $# -eq 0 ] || die "--shell takes no command"
-	[ -t 0 ] || die "--shell needs a terminal"
+	[ -t 0 ] || die "--shell needs a terminal; without one: vm.sh -- COMMAND"
 else
 	[ $# -gt 0 ] || { usage >&2; die "no command given"; }
 fi
@@ -93,6 +93,7 @@ fi
 for n in "$mem" "${cpus:-1}" "${timeout:-0}"; do
 	[[ $n =~ ^[0-9]+$ ]] || die "'$n' is not a number"
 done
+[ "$mem" -ge 512 ] || die "--mem $mem: a guest needs at least 512 MiB"
 
 need()
 {
@@ -117,7 +118,9 @@ newest()
 
 	for d in "$@"; do
 		v=${d##*/boot/vmlinuz-}
-		[ -e "$d" ] && echo "$v"
+		if [ -e "$d" ]; then
+			echo "$v"
+		fi
 	done | sort -V | tail -n 1
 }
 
