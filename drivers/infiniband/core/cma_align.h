@@ -221,21 +221,69 @@ static inline bool cma_align_late_dreq(struct rdma_id_private *id_priv,
 	return false;
 }
 
-#define cma_align_save_request(id_priv, is_pinned)	do { } while (0)
-#define cma_align_init_device(dev)			do { } while (0)
-#define cma_align_add_device(device, dev)		do { } while (0)
-#define cma_align_remove_device(dev)			do { } while (0)
-#define cma_align_created(id_priv)			do { } while (0)
-#define cma_align_requested(id_priv, listen_id)		do { } while (0)
-#define cma_align_request_taken(id_priv)		do { } while (0)
-#define cma_align_resolved(id_priv)			do { } while (0)
-#define cma_align_listening(id_priv)			do { } while (0)
-#define cma_align_accepted(id_priv)			do { } while (0)
-#define cma_align_established(id_priv)			do { } while (0)
-#define cma_align_disconnecting(id_priv)		do { } while (0)
-#define cma_align_forget(id_priv)			do { } while (0)
-#define cma_align_netdev_event(ndev, event)		do { } while (0)
-#define cma_align_netevent(event, ctx)			do { } while (0)
+static inline void cma_align_save_request(struct rdma_id_private *id_priv,
+					  bool is_pinned)
+{
+}
+
+static inline void cma_align_init_device(struct cma_align_dev *dev)
+{
+}
+
+static inline void cma_align_add_device(struct ib_device *device,
+					struct cma_align_dev *dev)
+{
+}
+
+static inline void cma_align_remove_device(struct cma_align_dev *dev)
+{
+}
+
+static inline void cma_align_created(struct rdma_id_private *id_priv)
+{
+}
+
+static inline void cma_align_requested(struct rdma_id_private *id_priv,
+				       struct rdma_id_private *listen_id)
+{
+}
+
+static inline void cma_align_request_taken(struct rdma_id_private *id_priv)
+{
+}
+
+static inline void cma_align_resolved(struct rdma_id_private *id_priv)
+{
+}
+
+static inline void cma_align_listening(struct rdma_id_private *id_priv)
+{
+}
+
+static inline void cma_align_accepted(struct rdma_id_private *id_priv)
+{
+}
+
+static inline void cma_align_established(struct rdma_id_private *id_priv)
+{
+}
+
+static inline void cma_align_disconnecting(struct rdma_id_private *id_priv)
+{
+}
+
+static inline void cma_align_forget(struct rdma_id_private *id_priv)
+{
+}
+
+static inline void cma_align_netdev_event(struct net_device *ndev,
+					  unsigned long event)
+{
+}
+
+static inline void cma_align_netevent(unsigned long event, void *ctx)
+{
+}
 
 #endif /* CONFIG_INFINIBAND_RDMACM_ALIGN */
 

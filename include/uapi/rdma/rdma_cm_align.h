@@ -47,7 +47,7 @@ enum rdma_ha_mode {
 /* Flags, or-ed to the mode. */
 #define RDMA_HA_F_STICKY	0x100	/* report only when the path is down */
 #define RDMA_HA_F_RESTORED	0x200	/* also report a reported id that is aligned again */
-#define RDMA_HA_F_STANDBY	0x400	/* also report the standby path */
+#define RDMA_HA_F_STANDBY	0x400	/* also report the standby path: not implemented yet */
 
 /* Delays: ranges and defaults in milliseconds. */
 #define RDMA_HA_DOWNDELAY_MAX_MS	60000
@@ -67,7 +67,7 @@ enum rdma_ha_mode {
  * @RDMA_ALIGN_REASON_NEIGHBOUR: The next hop is reached at another link-layer
  *	address.
  * @RDMA_ALIGN_REASON_STANDBY: Nothing is wrong: the new_* fields name the
- *	standby path.
+ *	standby path. Not implemented yet.
  *
  * Where several hold, the first of LINK, ADDRESS, FAILOVER, ROUTE, UNREACHABLE,
  * NEIGHBOUR is told.
@@ -83,7 +83,7 @@ enum rdma_align_reason {
 };
 
 /* struct rdma_align_event.flags */
-#define RDMA_ALIGN_EV_PATH_DOWN	0x1	/* the id's own path carries nothing */
+#define RDMA_ALIGN_EV_PATH_DOWN	0x1	/* the id's path is down, not just superseded */
 #define RDMA_ALIGN_EV_RESTORED	0x2	/* a reported id is aligned again */
 
 #define RDMA_ALIGN_NO_RDMA_DEV	(~(__u32)0)	/* new_rdma_dev: none */
@@ -108,7 +108,9 @@ enum rdma_align_reason {
  *
  * Delivered with ADDR_CHANGE to an id whose ULP set the mode: in param.conn, or
  * for UD ids in param.ud, as private_data of private_data_len bytes. An id
- * whose mode came from the module parameter gets the event without it.
+ * whose mode came from the module parameter gets the event without it. Valid
+ * until the event is acknowledged. Later kernels may append members: accept a
+ * private_data_len that is larger.
  */
 struct rdma_align_event {
 	__u32 reason;
