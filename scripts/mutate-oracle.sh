@@ -19,8 +19,8 @@ mutations()
 events	s/(const struct in_ifaddr \*ifa = ptr;\n)/$1\treturn NOTIFY_DONE;\n/	IPv4 addresses are not listened to
 events	s/(struct fib_nh_notifier_info \*nh;\n)/$1\treturn;\n/	IPv4 routes are not listened to
 events	s/event == FIB_EVENT_RULE_ADD \|\| event == FIB_EVENT_RULE_DEL/false/	rules are not listened to
-events	s/event == NEXTHOP_EVENT_REPLACE \|\| event == NEXTHOP_EVENT_DEL/false/	nexthop objects are not listened to
-events	s/event == NEXTHOP_EVENT_REPLACE \|\| event/event/	a replaced nexthop object is not noticed
+events	s/cma_align_nexthop_event\(.*?\n\{\K/\n\treturn NOTIFY_DONE;/s	nexthop objects are not listened to
+events	s/\tcase NEXTHOP_EVENT_REPLACE:\n//	a replaced nexthop object is not noticed
 events	s/(\t\tcma_align_neigh_update\(ctx\);\n)/\t\t;\n/	neighbours are not listened to
 events	s/if \(!\(READ_ONCE\(neigh->nud_state\) & NUD_VALID\)\)\n\t\treturn;/return;/	no neighbour entry counts as valid
 events	s/\tcase IB_EVENT_GID_CHANGE:\n//	GID events are not listened to

@@ -25,7 +25,7 @@ cma_align_verdict	s/verdict.state = CMA_ALIGN_ALIGNED;\n/verdict.reason = RDMA_A
 cma_align_events	s/case NETDEV_DOWN:\n//	link device bond	a netdevice that goes down is not heard
 cma_align_events	s/cma_align_mark_v4\(anet, htonl\(entry->dst\), entry->dst_len,\n\t\t\t\t  CMA_ALIGN_VISIBLE_RTNL\);/;/	route mcast netns	IPv4 routes are not heard
 cma_align_events	s/if \(event == FIB_EVENT_RULE_ADD \|\| event == FIB_EVENT_RULE_DEL\)/if (false)/	route netns	rules are not heard
-cma_align_events	s/if \(event == NEXTHOP_EVENT_REPLACE \|\| event == NEXTHOP_EVENT_DEL\)/if (false)/	nexthop	nexthop objects are not heard
+cma_align_events	s/switch \(event\) \{\n\tcase NEXTHOP/switch (-1ul) {\n\tcase NEXTHOP/	nexthop	nexthop objects are not heard
 cma_align_events	s/if \(!\(READ_ONCE\(neigh->nud_state\) & NUD_VALID\)\)\n\t\treturn;/return;/	neigh	neighbours are not heard
 cma_align_events	s/case NETEVENT_REDIRECT:\n\t\tcma_align_redirect\(ctx\);/case NETEVENT_REDIRECT:/	neigh	IPv6 redirects are not heard
 cma_align_verdict	s/bool link = view->link && view->port;/bool link = true;/	link device bond	a dead link is well

@@ -101,7 +101,8 @@ events	s/if \(info->family != AF_INET && info->family != AF_INET6\)\n\t\treturn 
 events	s/htonl\(entry->dst\)/entry->dst/	a route's prefix is read in the wrong order
 events	s/if \(READ_ONCE\(anet->registering\)\)\n\t\treturn NOTIFY_DONE;//	the replay is taken for changes
 events	s/FIB_EVENT_RULE_ADD \|\| event == FIB_EVENT_RULE_DEL/FIB_EVENT_RULE_ADD/	a deleted rule is not noticed
-events	s/event == NEXTHOP_EVENT_REPLACE \|\| //	a replaced nexthop object is not noticed
+events	s/\tcase NEXTHOP_EVENT_REPLACE:\n//	a replaced nexthop object is not noticed
+events	s/\tcase NEXTHOP_EVENT_RES_TABLE_PRE_REPLACE:\n//	a replaced resilient group is not noticed
 events	s/if \(!cma_align_index_tagged\(anet, tag, NULL\)\)\n\t\tgoto out;//	what concerns nobody is marked
 events	s/now - anet->last_mark > CMA_ALIGN_INCIDENT_GAP/now - anet->last_mark >= CMA_ALIGN_INCIDENT_GAP/	one incident becomes two
 events	s/ \|\|\n\t    now - anet->first_mark > CMA_ALIGN_INCIDENT_MAX//	an incident never ends

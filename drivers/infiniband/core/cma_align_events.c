@@ -489,8 +489,13 @@ static int cma_align_nexthop_event(struct notifier_block *nb,
 	struct cma_align_net *anet =
 		container_of(nb, struct cma_align_net, nexthop_nb);
 
-	if (event == NEXTHOP_EVENT_REPLACE || event == NEXTHOP_EVENT_DEL)
+	switch (event) {
+	case NEXTHOP_EVENT_REPLACE:
+	case NEXTHOP_EVENT_DEL:
+	/* All that is told when a resilient group gets other members. */
+	case NEXTHOP_EVENT_RES_TABLE_PRE_REPLACE:
 		cma_align_mark_all(anet, CMA_ALIGN_VISIBLE_RTNL);
+	}
 	return NOTIFY_DONE;
 }
 

@@ -194,13 +194,22 @@ static void marks_test_no_veto(struct kunit *test)
 
 static void marks_test_nexthop(struct kunit *test)
 {
+	static const unsigned long heard[] = {
+		NEXTHOP_EVENT_REPLACE, NEXTHOP_EVENT_DEL,
+		NEXTHOP_EVENT_RES_TABLE_PRE_REPLACE,
+	};
 	struct marks_fixture *f = test->priv;
+	int i;
 
-	cma_align_nexthop_event(&f->anet->nexthop_nb, NEXTHOP_EVENT_REPLACE, NULL);
-	KUNIT_EXPECT_TRUE(test, f->anet->marks.wait_rtnl);
-	marks_expect(test, true, true);
-	cma_align_nexthop_event(&f->anet->nexthop_nb, NEXTHOP_EVENT_DEL, NULL);
-	marks_expect(test, true, true);
+	for (i = 0; i < ARRAY_SIZE(heard); i++) {
+		cma_align_nexthop_event(&f->anet->nexthop_nb, heard[i], NULL);
+		KUNIT_EXPECT_TRUE(test, f->anet->marks.wait_rtnl);
+		marks_expect(test, true, true);
+	}
+	/* Buckets move between members, and any member will do. */
+	cma_align_nexthop_event(&f->anet->nexthop_nb, NEXTHOP_EVENT_BUCKET_REPLACE,
+				NULL);
+	marks_expect(test, false, false);
 }
 
 static void marks_test_tags(struct kunit *test)
