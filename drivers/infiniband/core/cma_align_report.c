@@ -142,7 +142,7 @@ static bool cma_align_next_report(struct rdma_id_private *id_priv,
 	if (tell) {
 		cma_align_fill_event(&report->ev, path, align, reason);
 		cma_align_damp_report(path, cma_align_now());
-	} else {
+	} else if (reason) {
 		trace_cm_align_suppress(id_priv, path->state, reason);
 	}
 unlock:

@@ -203,6 +203,7 @@ static void cma_align_release(struct cma_align_net *anet,
 	struct cma_align_id *align;
 	unsigned int n = 0;
 	u64 now, due;
+	bool known;
 
 	lockdep_assert_held(&anet->lock);
 	while ((align = list_first_entry_or_null(&path->pending,
@@ -215,11 +216,13 @@ static void cma_align_release(struct cma_align_net *anet,
 			break;
 		}
 		list_move_tail(&align->item, &path->calm);
+		/* An id that is new to the path knows of no change yet. */
+		known = align->released;
 		align->released = path->changes + 1;
 		id_priv = container_of(align, struct rdma_id_private, align);
 		if (cma_align_id_verdict(align, path->state) != align->verdict)
 			cma_align_queue_id(id_priv);
-		else
+		else if (known)
 			trace_cm_align_suppress(id_priv, path->state,
 						path->reason);
 		cma_align_breathe(anet, &n, flags);
