@@ -6,18 +6,20 @@
 #: KVER=V	the kernel to build for and to test with; default: the newest
 #:	linux-image-6.12.*-amd64 that apt offers
 #: T=NAMES	run only these selftests
+#: ARGS=A	arguments for each of them: -t NAME for one test, -v
+#: J=N	virtual machines at a time
 #: DEBUG=1	run the selftests on a kernel with debug options
 #: SEED=N	of the oracle's random changes, several by comma
 #: STEPS=N	so many changes for each seed
 #: SHRINK=N	look N seconds for a shorter way to what the oracle found
-#: DESTDIR=D	install below D
+#: DESTDIR=D	install below D/lib/modules instead of /lib/modules
 #: V=1	show each compiler call
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .DEFAULT_GOAL := build
 
-export KVER T DEBUG DESTDIR V SEED STEPS SHRINK
+export KVER T ARGS J DEBUG DESTDIR V SEED STEPS SHRINK
 
 build: ## build rdma_cm.ko and rdma_ucm.ko into build/KVER/ (the default)
 	@scripts/build.sh
@@ -58,7 +60,7 @@ test-vm: image ## test the VM runner itself (2 min; no part of check)
 vm: build image ## an interactive shell in the test VM
 	@tools/testing/vm/vm.sh --shell
 
-install: build ## install into DESTDIR/lib/modules/KVER/updates
+install: build ## install into /lib/modules/KVER/updates (root)
 	@scripts/install.sh
 
 uninstall: ## remove what install installed

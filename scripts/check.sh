@@ -6,6 +6,9 @@
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
+# All of it, whatever the caller's environment chose for single parts.
+unset T ARGS J SEED STEPS SHRINK DEBUG KUNIT_ARGS
+
 resolve_kernel
 results=$build/results
 cd "$top"
@@ -43,7 +46,7 @@ part "make series" scripts/series.sh
 part "tests of the demo's verdict" tools/demo/selfcheck.sh
 part "make demo" tools/demo/demo.sh
 part "make selftest" selftests
-part "make oracle" env -u SEED -u STEPS -u SHRINK tools/testing/vm/run-oracle.sh
+part "make oracle" tools/testing/vm/run-oracle.sh
 
 # A part that died before it could tell must not go unnoticed.
 tap_begin check >/dev/null

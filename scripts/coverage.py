@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0
 """Print the table of changes, verdicts, reasons and tests, from the tests themselves.
 
-usage: coverage.py [--check FILE]
+usage: coverage.py [--check FILE | --write FILE]
 
 Each selftest says in its TEST_LIST what it shows. Those of section 1 of the
 contract (a change of the network, and what becomes of an id) make the table.
---check fails if FILE does not hold it; a text without a verdict fails as well.
+--check fails if FILE does not end with it, --write makes it so and leaves what
+stands above the first table; a text without a verdict fails as well.
 """
 import pathlib
 import re
@@ -89,7 +90,15 @@ def main():
         sys.stdout.write(wanted)
     elif len(sys.argv) == 3 and sys.argv[1] == "--check":
         if not pathlib.Path(sys.argv[2]).read_text().endswith(wanted):
-            sys.exit(f"coverage.py: the table in {sys.argv[2]} is not that of the tests")
+            sys.exit(f"coverage.py: the table in {sys.argv[2]} is not that of the tests: "
+                     f"scripts/coverage.py --write {sys.argv[2]}")
+    elif len(sys.argv) == 3 and sys.argv[1] == "--write":
+        path = pathlib.Path(sys.argv[2])
+        first = wanted[:wanted.index("=")]
+        above, found, _ = path.read_text().partition(first)
+        if not found:
+            sys.exit(f"coverage.py: no table in {path}")
+        path.write_text(above + wanted)
     else:
         sys.exit(__doc__)
 

@@ -358,7 +358,7 @@ installs()
 	for m in rdma_cm rdma_ucm; do
 		modinfo -b "$root" -k "$kver_ok" -n "$m" | grep -q "/updates/$m.ko\$" || return 1
 	done
-	modinfo "$root/lib/modules/$kver_ok/updates/rdma_cm.ko" | grep -q '^parm: *ha_mode' || return 1
+	modinfo -p "$root/lib/modules/$kver_ok/updates/rdma_cm.ko" | grep -q '^ha_mode:' || return 1
 	"$how" scripts/install.sh --uninstall || return 1
 	diff <(echo "$before") <(cd "$root" && find . -type f | sort | xargs sha256sum) || return 1
 	"$how" scripts/install.sh --uninstall 2>&1 | grep 'nothing to remove'
