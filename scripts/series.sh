@@ -3,7 +3,8 @@
 #
 # Export what is here as patches for "git am" on a kernel tree, into
 # build/series/<kernel>/: our files; the hook patches, which compile without
-# them being configured; the Kconfig symbol, last, so that each step builds.
+# them being configured; the Kconfig symbol, after them, so that each step builds;
+# the selftests and the documentation.
 # The result is applied to the pristine source again before it is kept.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -34,7 +35,7 @@ git_in() { try "git ${2:-} failed in $1" git -C "$1" "${@:2}" >/dev/null; }
 pristine()
 {
 	git_in "$work" init -q -b main "$1"
-	cp -R "$source/drivers" "$source/include" "$1/"
+	cp -R "$source"/{Documentation,drivers,include,tools} "$1/"
 	git_in "$1" add -A
 	git_in "$1" commit -q -m "linux-source-$series $debver"
 	git_in "$1" tag base
@@ -145,6 +146,58 @@ kconfig()
 	EOT
 }
 
+# insert_before LINE FILE: stdin goes before this line of the kernel's FILE.
+insert_before()
+{
+	grep -qxF "$1" "$source/$2" ||
+		die "$2 of linux-source-$series $debver is not as expected"
+	awk -v line="$1" '
+		NR == FNR { new = new $0 "\n"; next }
+		$0 == line { printf "%s", new }
+		{ print }' - "$source/$2" >"$tree/$2"
+}
+
+selftests()
+{
+	local dir=tools/testing/selftests/rdma
+
+	mkdir -p "$tree/$dir"
+	cp --parents -t "$tree" "$dir"/{Makefile,TESTS,*.sh,*.c,*.py} "$dir"/oracle/*.{py,sh}
+	printf '%s\n' "/align_cm" "/opt_errors" |
+		cat <(echo "# SPDX-License-Identifier: GPL-2.0") - >"$tree/$dir/.gitignore"
+	insert_before "TARGETS += resctrl" tools/testing/selftests/Makefile <<<"TARGETS += rdma"
+	commit <<-EOT
+	selftests/rdma: Test RDMA_ALIGN_WITH_NETDEVICE over soft-RoCE
+
+	Each script makes two hosts with links, bonds, routes, next-hop objects, VLANs
+	in a network namespace, connects over soft-RoCE on both ends, changes the
+	network as an administrator would, and compares what each id heard with what
+	it should have heard. The oracle does the same with changes at random.
+
+	They need rdma_rxe, rdma_ucm, librdmacm, iproute2, and a machine whose RDMA
+	devices nobody else uses: a virtual one.
+	EOT
+}
+
+documentation()
+{
+	local f
+
+	for f in Documentation/infiniband/*.rst Documentation/ABI/testing/*; do
+		mkdir -p "$tree/$(dirname "$f")"
+		cp "$f" "$tree/$f"
+	done
+	for f in Documentation/infiniband/*.rst; do
+		echo "   $(basename "$f" .rst)"
+	done | insert_before "   sysfs" Documentation/infiniband/index.rst
+	commit <<-EOT
+	docs: Describe RDMA_ALIGN_WITH_NETDEVICE
+
+	For authors of programs, for administrators, and for those who want to know
+	which change of the network means what, with the test that shows it.
+	EOT
+}
+
 lock "series-$series"
 try "cannot write to $work" mkdir "$tree"
 pristine "$tree"
@@ -156,6 +209,8 @@ if ((${#objects[@]})); then
 	kunit_tests
 	kconfig
 fi
+selftests
+documentation
 
 new_dir "$dir"
 try "cannot write $tmp" git -C "$tree" format-patch -q --zero-commit \

@@ -10,6 +10,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
 wanted=(
+	Documentation/infiniband/index.rst
 	Makefile
 	drivers/infiniband/Kconfig
 	drivers/infiniband/Makefile
@@ -20,6 +21,7 @@ wanted=(
 	scripts/const_structs.checkpatch
 	scripts/kernel-doc
 	scripts/spelling.txt
+	tools/testing/selftests/Makefile
 )
 
 # Sets $tarball, after a download if need be.
@@ -58,6 +60,16 @@ check_version()
 		die "the kernel source is version $v, but KVER=$kver needs $upstream"
 }
 
+# has_all DIR: it was unpacked, and by a version of this script that wanted no less.
+has_all()
+{
+	local f
+
+	for f in "${wanted[@]}"; do
+		[[ -e $1/$f ]] || return 1
+	done
+}
+
 resolve_kernel
 what=linux-source part="the RDMA core" strip=("${wanted[@]/#//}")
 if [[ ${1:-} == --full ]]; then
@@ -68,7 +80,7 @@ if [[ -n ${SOURCE_TARBALL:-} ]]; then
 	dir=$cache/$what-$series-tarball-$(stat -Lc %s-%Y -- "$SOURCE_TARBALL" 2>/dev/null || echo none)
 fi
 lock "$what-$series"
-if [[ ! -d $dir ]]; then
+if ! has_all "$dir"; then
 	new_dir "$dir"
 	find_tarball
 	say "taking $part out of ${tarball##*/} ($debver)"
