@@ -35,7 +35,7 @@ up_to_date()
 
 compile()
 {
-	local log=$out/build.log obj=$out/src/drivers/infiniband/core
+	local missing log=$out/build.log obj=$out/src/drivers/infiniband/core
 
 	if ! make --no-print-directory -C "$headers" M="$obj" V="${V:-0}" modules \
 	     -j "$(nproc)" 2>&1 | tee "$log" | sed '/^make.*ing directory/d' >&2; then
@@ -44,7 +44,9 @@ compile()
 		fi
 		# The compiler has spoken; what it did finish may be kept.
 		rm -f "$out/.building"
-		die "the modules for $kver do not compile (log: $log)"
+		missing=$("$top/scripts/deps.sh" --missing 2>/dev/null) || missing=''
+		[[ -z $missing ]] || missing="; not installed (make deps): $missing"
+		die "the modules for $kver do not compile (log: $log)$missing"
 	fi
 }
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Install what the build, the test machine and the tests need, with apt. Does
-# nothing, quickly and without root, when all is there.
+# nothing, quickly and without root, when all is there. With --missing, print the
+# packages that are not.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -33,7 +34,13 @@ missing()
 have=$(mktemp) || die "cannot write to ${TMPDIR:-/tmp}"
 cleanup_paths+=("$have")
 mapfile -t need < <(missing)
-((${#need[@]})) || exit 0
+if [[ ${1:-} == --missing ]]; then
+	echo "${need[*]}"
+	exit 0
+elif ((${#need[@]} == 0)); then
+	say "all packages that are needed are installed"
+	exit 0
+fi
 
 [[ $(id -u) == 0 ]] ||
 	die "only root can install what is missing (run 'sudo make deps'): ${need[*]}"

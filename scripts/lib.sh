@@ -30,6 +30,12 @@ die()
 	exit 1
 }
 
+# only_numbers ARG...: what some scripts take
+only_numbers()
+{
+	[[ "$*" =~ ^[0-9\ ]*$ ]] || die "usage: ${0##*/} [NUMBER]..."
+}
+
 no_space()
 {
 	local avail

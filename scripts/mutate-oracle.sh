@@ -73,6 +73,7 @@ complaint()
 	grep -E '^(not )?ok' "$text"
 }
 
+only_numbers "$@"
 resolve_kernel
 cd "$top"
 "$top/scripts/build.sh" || exit 1

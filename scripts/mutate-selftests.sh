@@ -62,6 +62,7 @@ run_scripts()
 	T=${names# } DEADLINE=5 "$work/tools/testing/vm/run-selftests.sh" || true
 }
 
+only_numbers "$@"
 resolve_kernel
 export KVER=$kver
 # Both are for the scripts called here.

@@ -159,6 +159,7 @@ run()
 		echo "the kernel did not run all suites"
 }
 
+only_numbers "$@"
 resolve_kernel
 cd "$top"
 "$top/scripts/kunit.sh" || exit 1

@@ -96,7 +96,8 @@ other_source()
 	copy_repo
 	mkdir -p "$work/$d"
 	printf 'VERSION = 6\nPATCHLEVEL = 12\nSUBLEVEL = 1\n' >"$work/$d/Makefile"
-	(cd "$source" && cp -R --parents "$core" include scripts drivers/infiniband/[KM]* "$work/$d/")
+	(cd "$source" && cp -R --parents "$core" Documentation include scripts tools \
+		drivers/infiniband/[KM]* "$work/$d/")
 	tar -cJf "$work/other.tar.xz" -C "$work" "$d"
 	fails "kernel source is version 6.12.1, but KVER=.* needs $upstream" \
 		make_with SOURCE_TARBALL="$work/other.tar.xz" &&
@@ -164,15 +165,21 @@ no_hash()
 
 # --- the machine --------------------------------------------------------------
 
-# Whoever is not root; the package list is empty for dpkg-query.
-no_root()
+# As on a machine where dpkg-query knows no package.
+no_packages()
 {
-	local as=()
-
 	copy_repo
 	mkdir -p "$work/$n/bin"
 	printf '#!/bin/sh\nexit 1\n' >"$work/$n/bin/dpkg-query"
 	chmod 755 "$work/$n/bin/dpkg-query"
+}
+
+# Whoever is not root.
+no_root()
+{
+	local as=()
+
+	no_packages
 	chmod -R a+rX "$work/$n"
 	[[ $(id -u) != 0 ]] || as=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 	fails "only root can install what is missing .*: .*gcc-12" \
@@ -311,6 +318,15 @@ compile_error()
 	fails "do not compile" make_with V=0
 }
 
+# A compiler's helper that is missing may be why.
+compile_missing()
+{
+	no_packages
+	echo '#error broken' >"$repo/$core/cma_align_broken.c"
+	fails "do not compile .*; not installed \(make deps\): .*pahole" \
+		env PATH="$work/$n/bin:$PATH" make -C "$repo" --no-print-directory
+}
+
 # --- install --------------------------------------------------------------------
 
 install_nowhere()
@@ -410,4 +426,5 @@ else
 fi
 tap_check "abi notices a moved member and a changed symbol version" abi_fails
 tap_check "a compile error leaves no module" compile_error
+tap_check "a compile error says what is not installed" compile_missing
 tap_end
