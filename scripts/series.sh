@@ -162,8 +162,9 @@ selftests()
 	local dir=tools/testing/selftests/rdma
 
 	mkdir -p "$tree/$dir"
-	cp --parents -t "$tree" "$dir"/{Makefile,TESTS,*.sh,*.c,*.py} "$dir"/oracle/*.{py,sh}
-	printf '%s\n' "/align_cm" "/opt_errors" |
+	cp --parents -t "$tree" "$dir"/{Makefile,TESTS,*.sh,*.c,*.py} "$dir"/oracle/*.{py,sh} \
+		"$dir"/kulp/{Makefile,*.c}
+	printf '%s\n' /align_cm /opt_errors "/kulp/*.ko" "/kulp/*.mod" "/kulp/*.mod.c" |
 		cat <(echo "# SPDX-License-Identifier: GPL-2.0") - >"$tree/$dir/.gitignore"
 	insert_before "TARGETS += resctrl" tools/testing/selftests/Makefile <<<"TARGETS += rdma"
 	commit <<-EOT

@@ -82,6 +82,9 @@ make -C "$tests_dir" >"$log" 2>&1 || {
 	die "the tests' programs do not build"
 }
 
+# The kernel ULP of the tests, beside the modules under test.
+"$top/scripts/kulp.sh" ${image:+"$image.o"} || die "the tests' kernel module does not build"
+
 trap 'kill $(jobs -p) 2>/dev/null; exit 130' INT TERM HUP
 
 # run_test NAME: one VM; leaves NAME.tap and NAME.stat, prints a line.

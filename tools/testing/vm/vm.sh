@@ -316,7 +316,7 @@ mkdir -p "$share/bin" "$share/aligned"
 cp "$here/guest-init" "$share/init"
 cp "$here/align-load" "$share/bin/"
 chmod 755 "$share/init" "$share/bin/align-load"
-for ko in rdma_cm.ko rdma_ucm.ko; do
+for ko in rdma_cm.ko rdma_ucm.ko align_kulp.ko; do
 	[ ! -r "$modules/$ko" ] || cp "$modules/$ko" "$share/aligned/"
 done
 {

@@ -22,7 +22,9 @@ destroy_unread		4	2: nor does an unread report; R14
 killed			4	2: a program that is killed leaves nothing behind; R25, R74
 mode_again		4	4: setting the same mode again tells nothing new
 many_ids		4	2: each of many ids is told once; R2
-storm			4	3: a route that flaps as fast as it can: what damping allows at most, the end is told
+storm			4	3: 1000 ids, a route that flaps for 10 s as fast as it can: what damping allows at most, the end is told
+idle			46	3: no timer is armed while nothing is pending
+delay_changed		4	3: changing a delay while one is running
 churn			4	2: ids come and go while the route flaps; R68
 unload			-	5: the module can be removed after use, while a DREQ is out as well
 '
@@ -303,49 +305,112 @@ told()
 	done
 }
 
+STORM_IDS=1000
+STORM_S=10
+
 all_told_of_c1()
 {
 	local i
 
 	while pump 0.01; do :; done
-	for ((i = 1; i <= 300; i++)); do
+	for ((i = 1; i <= STORM_IDS; i++)); do
 		told "s-$i"
 		[ "$LAST" = "${IFINDEX[$C1]}" ] || return 1
 	done
 }
 
-# Delays are 50 ms, 50 ms, and then twice as long each time.
+# Delays are 50 ms, 50 ms, and then twice as long each time. A program that has
+# nothing to do with it must get through meanwhile.
 storm()
 {
-	local i ms start delay=$DOWNDELAY allowed=2
+	local i ms start delay=$DOWNDELAY allowed=2 changes=1
 
 	selfloop
-	cm "resolve s $SERVICE $PORT count 300 mode align downdelay $DOWNDELAY updelay $DOWNDELAY"
-	for ((i = 1; i <= 300; i++)); do
+	cm "resolve s $SERVICE $PORT count $STORM_IDS mode align downdelay $DOWNDELAY updelay $DOWNDELAY"
+	for ((i = 1; i <= STORM_IDS; i++)); do
 		skip_events "s-$i" ROUTE_RESOLVED
 	done
-	for ((i = 0; i < 3000; i++)); do
+	for ((i = 0; i < 500; i++)); do
 		echo "route replace $SERVICE dev $C1 src $CLIENT1 table $TO_SERVICE"
 		echo "route replace $SERVICE dev $C0 src $CLIENT0 table $TO_SERVICE"
 	done >"$TMP/storm"
 	now_ms
 	start=$NOW
-	run ip "-$FAMILY" -batch "$TMP/storm"
+	while [ "$NOW" -lt $((start + STORM_S * 1000)) ]; do
+		run ip "-$FAMILY" -batch "$TMP/storm"
+		changes=$((changes + 1000))
+		cm_on other "echo alive"
+		now_ms
+	done
 	route_to_c1
 	now_ms
 	ms=$((NOW - start))
-	diag "6001 changes in $ms ms"
+	diag "$changes changes in $ms ms"
 	cm "echo alive"
 
 	for ((; ms > 0; ms -= delay, delay *= 2)); do
 		allowed=$((allowed + 1))
 	done
 	wait_until all_told_of_c1 || fail "not all ids were told the end"
-	for ((i = 1; i <= 300; i++)); do
+	for ((i = 1; i <= STORM_IDS; i++)); do
 		told "s-$i"
 		[ "$TOLD" -le "$allowed" ] || fail "s-$i was told $TOLD times, $allowed at most are allowed"
 	done
 	diag "each id was told $TOLD times, $allowed at most are allowed"
+}
+
+# timers_in MS: how often our timer was set meanwhile; sets TIMERS
+timers_in()
+{
+	local dir=$TRACE/instances/timers_$$
+
+	mkdir "$dir" || skip "no trace instances"
+	defer rmdir "$dir"
+	echo 1 >"$dir/events/timer/timer_start/enable"
+	pump_for "$1"
+	echo 0 >"$dir/events/timer/timer_start/enable"
+	TIMERS=$(grep -c 'function=cma_align_timer' "$dir/trace")
+	rmdir "$dir"
+}
+
+idle()
+{
+	selfloop
+	connect c1 mode align+restored "$SHORT"
+	connect c2 mode align+sticky "$SHORT"
+	resolve c3 mode teardown "$SHORT"
+	expect_silence c1 c2 c3
+	timers_in 3000
+	[ "$TIMERS" = 0 ] || fail "$TIMERS timers while all are aligned"
+	run ipf route del "$SERVICE" table "$TO_SERVICE"
+	expect_report c1 UNREACHABLE down "$C0" none
+	expect_report c2 UNREACHABLE down "$C0" none
+	expect_report c3 UNREACHABLE down "$C0" none
+	timers_in 3000
+	[ "$TIMERS" = 0 ] || fail "$TIMERS timers while all was told"
+	# And that it can be seen.
+	cm "set c1 updelay 1000"
+	route_to_c0
+	timers_in 500
+	[ "$TIMERS" -gt 0 ] || fail "no timer although a delay is running"
+	expect_report c1 UNREACHABLE restored "$C0" "$C0"
+}
+
+delay_changed()
+{
+	selfloop
+	connect c1 mode align downdelay 60000 updelay 60000
+	connect c2 mode align downdelay 500 updelay 60000
+	route_to_c1
+	# Shorter than what has passed: at once; longer: counted from the change.
+	nap 0.2
+	cm "set c1 downdelay 100"
+	cm "set c2 downdelay 3000"
+	stamp
+	expect_report c1 ROUTE down "$C0" "$C1"
+	expect_after -2000 1500
+	expect_report c2 ROUTE down "$C0" "$C1"
+	expect_after 1500
 }
 
 churn()

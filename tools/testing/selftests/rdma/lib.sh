@@ -345,6 +345,18 @@ need_align()
 	save_params
 }
 
+# The kernel ULP of the tests: see kulp/align_kulp.c.
+need_kulp()
+{
+	local dir
+
+	[ ! -c /dev/align_kulp ] || return 0
+	for dir in "${ALIGN_MODULES:-/run/vm/aligned}" "$HERE/kulp"; do
+		[ ! -r "$dir/align_kulp.ko" ] || insmod "$dir/align_kulp.ko" || true
+	done
+	[ -c /dev/align_kulp ] || skip_all "align_kulp was not built"
+}
+
 # Tests that compare with the distribution's own module swap the two.
 need_loader()
 {
@@ -409,22 +421,49 @@ alone()
 	exec "$@"
 }
 
+# What all programs write to.
+cm_pipe()
+{
+	[ -z "$CM_OUT" ] || return 0
+	mkfifo "$TMP/out"
+	exec {CM_OUT}<>"$TMP/out"
+}
+
 # cm_start [PROGRAM [OPTION]...]: the default one is started by the first cm
 cm_start()
 {
 	local prog=${1:-cm} fd
 	shift
 
-	if [ -z "$CM_OUT" ]; then
-		mkfifo "$TMP/out"
-		exec {CM_OUT}<>"$TMP/out"
-	fi
+	cm_pipe
 	mkfifo "$TMP/$prog.in"
 	alone "$ALIGN_CM" "$@" <"$TMP/$prog.in" >"$TMP/out" 2>&1 &
 	CM_PID[$prog]=$!
 	exec {fd}>"$TMP/$prog.in"
 	CM_FD[$prog]=$fd
 	cm_sync "$prog"
+}
+
+# kulp_start: the kernel's ids are those of a program "kulp", which speaks as
+# align_cm does
+kulp_start()
+{
+	local fd
+
+	cm_pipe
+	exec {fd}<>/dev/align_kulp || fail "cannot open /dev/align_kulp"
+	CM_FD[kulp]=$fd
+	# The last one that has it open closes it.
+	alone cat <&"$fd" >"$TMP/out" &
+	CM_PID[kulp]=$!
+	cm_sync kulp
+}
+
+kulp()
+{
+	[ -n "${CM_FD[kulp]:-}" ] || kulp_start
+	cm_on kulp "$*"
+	[ -z "$CM_BAD" ] || fail "$*: $CM_BAD"
 }
 
 # pump SECONDS: take one line in; false if none came
@@ -523,8 +562,9 @@ cm_stop()
 	local prog pid
 
 	for prog in "${!CM_FD[@]}"; do
-		eval "exec ${CM_FD[$prog]}>&-"
 		pid=${CM_PID[$prog]}
+		[ "$prog" != kulp ] || kill "$pid" 2>/dev/null
+		eval "exec ${CM_FD[$prog]}>&-"
 		DEADLINE=10 wait_until cm_gone "$pid" || kill -KILL "$pid" 2>/dev/null
 		DEADLINE=10 wait_until cm_gone "$pid" || diag "$prog ($pid) does not end"
 	done
