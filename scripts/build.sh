@@ -39,7 +39,7 @@ compile()
 
 	if ! make --no-print-directory -C "$headers" M="$obj" V="${V:-0}" modules \
 	     -j "$(nproc)" 2>&1 | tee "$log" | sed '/^make.*ing directory/d' >&2; then
-		if no_space || grep -q 'No space left on device' "$log"; then
+		if full "$log"; then
 			die "no space left on the disk of $build"
 		fi
 		# The compiler has spoken; what it did finish may be kept.

@@ -87,7 +87,7 @@ compile()
 	if ! run_kunit build --jobs "$(nproc)" "${args[@]}" \
 	     --kunitconfig drivers/infiniband/core/tests/.kunitconfig \
 	     >"$log" 2>&1; then
-		if no_space || grep -q 'No space left on device' "$log"; then
+		if full "$log"; then
 			die "no space left on the disk of $build"
 		fi
 		grep -E -A 5 'error:|ERROR|^make.*Error' "$log" | head -n 40 >&2 ||

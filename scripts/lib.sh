@@ -44,6 +44,14 @@ no_space()
 	[[ -n $avail ]] && ((avail < 64))
 }
 
+# full LOG: whether what failed and wrote LOG did so for want of space. Some
+# programs do not say it: fixdep knows only that its file is too short.
+full()
+{
+	no_space ||
+		grep -qE 'No space left on device|not all data was written' "$1"
+}
+
 on_error()
 {
 	if no_space; then
@@ -81,7 +89,7 @@ try()
 		return 0
 	fi
 	last=$(grep -v '^[[:space:]]*$' "$log" | tail -n 1 || true)
-	if no_space || grep -q 'No space left on device' "$log"; then
+	if full "$log"; then
 		last=full
 	fi
 	rm -f -- "$log"

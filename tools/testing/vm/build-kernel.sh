@@ -44,7 +44,7 @@ kmake()
 	if ! env -u ARCH -u CROSS_COMPILE -u O -u KVER make -C "$tree" O="$objects" \
 	     CC=gcc-12 HOSTCC=gcc-12 KBUILD_BUILD_TIMESTAMP=@0 -j "$(nproc)" "$@" \
 	     >>"$log" 2>&1; then
-		if no_space || grep -q 'No space left on device' "$log"; then
+		if full "$log"; then
 			die "no space left on the disk of $build"
 		fi
 		grep -E -A 5 'error:|ERROR|^make.*Error' "$log" | tail -n 40 >&2 || true
