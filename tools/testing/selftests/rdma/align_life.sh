@@ -359,18 +359,24 @@ storm()
 	diag "each id was told $TOLD times, $allowed at most are allowed"
 }
 
-# timers_in MS: how often our timer was set meanwhile; sets TIMERS
-timers_in()
+# timers COMMAND...: how often our timer was set while it ran; sets TIMERS
+timers()
 {
 	local dir=$TRACE/instances/timers_$$
 
 	mkdir "$dir" || skip "no trace instances"
 	defer rmdir "$dir"
 	echo 1 >"$dir/events/timer/timer_start/enable"
-	pump_for "$1"
+	"$@"
 	echo 0 >"$dir/events/timer/timer_start/enable"
 	TIMERS=$(grep -c 'function=cma_align_timer' "$dir/trace")
 	rmdir "$dir"
+}
+
+repaired()
+{
+	route_to_c0
+	expect_report c1 UNREACHABLE restored "$C0" "$C0"
 }
 
 idle()
@@ -380,20 +386,17 @@ idle()
 	connect c2 mode align+sticky "$SHORT"
 	resolve c3 mode teardown "$SHORT"
 	expect_silence c1 c2 c3
-	timers_in 3000
+	timers pump_for 3000
 	[ "$TIMERS" = 0 ] || fail "$TIMERS timers while all are aligned"
 	run ipf route del "$SERVICE" table "$TO_SERVICE"
 	expect_report c1 UNREACHABLE down "$C0" none
 	expect_report c2 UNREACHABLE down "$C0" none
 	expect_report c3 UNREACHABLE down "$C0" none
-	timers_in 3000
+	timers pump_for 3000
 	[ "$TIMERS" = 0 ] || fail "$TIMERS timers while all was told"
 	# And that it can be seen.
-	cm "set c1 updelay 1000"
-	route_to_c0
-	timers_in 500
-	[ "$TIMERS" -gt 0 ] || fail "no timer although a delay is running"
-	expect_report c1 UNREACHABLE restored "$C0" "$C0"
+	timers repaired
+	[ "$TIMERS" -gt 0 ] || fail "no timer although a delay was running"
 }
 
 delay_changed()
