@@ -195,6 +195,24 @@ resolve_kernel()
 	export KVER=$kver RDMA_ALIGN_DEBVER="$kver $debver"
 }
 
+# Sets fixes and hooks to the patches of this kernel, in order: those that mend the
+# kernel's own code, which come first, and those that call ours.
+kernel_patches()
+{
+	local p
+
+	fixes=() hooks=()
+	for p in "$top/patches/$series"/*.patch; do
+		if grep -qE '^\+.*(cma_align|rdma_set_ha)' "$p"; then
+			hooks+=("$p")
+		elif ((${#hooks[@]})); then
+			die "$(basename "$p") does not call our code and comes after one that does"
+		elif [[ -e $p ]]; then
+			fixes+=("$p")
+		fi
+	done
+}
+
 # fetch_deb PACKAGE VERSION DIR: download into DIR, print the file's name.
 fetch_deb()
 {

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Export what is here as patches for "git am" on a kernel tree, into
-# build/series/<kernel>/: our files; the hook patches, which compile without
-# them being configured; the Kconfig symbol, after them, so that each step builds;
-# the selftests and the documentation.
+# build/series/<kernel>/: what mends the kernel's own code; our files; the hook
+# patches, which compile without them being configured; the Kconfig symbol, after
+# them, so that each step builds; the selftests and the documentation.
 # The result is applied to the pristine source again before it is kept.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -15,7 +15,6 @@ resolve_kernel
 command -v git >/dev/null || die "git is not installed (make deps)"
 source=$("$top/scripts/source.sh") || exit 1
 cd "$top"
-patches=$top/patches/$series
 dir=$build/series/$series
 work=$(mktemp -d) || die "cannot write to ${TMPDIR:-/tmp}"
 cleanup_paths+=("$work")
@@ -76,7 +75,7 @@ our_files()
 }
 
 # A patch is a mail or has its message above the first diff.
-hook_patch()
+kernel_patch()
 {
 	local p=$1 mail=$work/mail
 
@@ -202,9 +201,13 @@ documentation()
 lock "series-$series"
 try "cannot write to $work" mkdir "$tree"
 pristine "$tree"
+kernel_patches
+for p in "${fixes[@]}"; do
+	kernel_patch "$p"
+done
 our_files
-for p in "$patches"/*.patch; do
-	[[ ! -e $p ]] || hook_patch "$p"
+for p in "${hooks[@]}"; do
+	kernel_patch "$p"
 done
 if ((${#objects[@]})); then
 	kunit_tests

@@ -10,6 +10,7 @@
 #   J=		VMs at the same time (default: half the CPUs, 2 at least if there are 2)
 #   EXPECT_ALL_FEATURES=1  a skip is a failure
 #   DEADLINE=	seconds to wait for an event (default: 30)
+#   RDMA_CM=stock	on the distribution's module, where tests of what is mended fail
 #   LOOP_S=	seconds that align_loop watches each topology (default: 20)
 #
 # Leaves build/results/selftest-NAME.tap, and the kernel's logs in
@@ -100,6 +101,7 @@ run_test()
 	cd "$tests_dir"
 	"$vm" "${vm_args[@]}" --timeout $((limit[$name] + 60 * slow)) --out "$out" -- \
 		env EXPECT_ALL_FEATURES="${EXPECT_ALL_FEATURES:-0}" DEBUG="${DEBUG:-}" \
+		${RDMA_CM:+RDMA_CM="$RDMA_CM"} \
 		${DEADLINE:+DEADLINE="$DEADLINE"} ${LOOP_S:+LOOP_S="$LOOP_S"} \
 		"./$name.sh" "${args[@]}" >"$out/output" 2>"$out/vm.err" || rc=$?
 	awk -v name="$name" -v rc="$rc" -v errs="$out/vm.err" -v stat="$out/stat" \

@@ -15,6 +15,7 @@ bad_values		4	5: unknown mode or bit, delay out of range: EINVAL, the id is unch
 teardown		46	2, mode 2 on kernel QPs: DISCONNECTED at once over a dead path, once, then TIMEWAIT_EXIT
 refused			46	2: a handler that returns non-zero destroys the id
 refused_request		4	2: no report to an id whose request was refused
+refused_neighbour	46	2, mode 0: an error of the handler on UNREACHABLE ends the connection, which stock lost
 unset_in_handler	4	5: the event handler may set the mode
 disconnect_in_handler	4	2: nothing after the own rdma_disconnect(), in the handler as well
 ignored			46	2: a ULP that ignores ADDR_CHANGE goes on; with mode 2 it is torn down; R65
@@ -140,6 +141,20 @@ refused()
 	expect_silence k1
 	cm_on kulp "set k1 mode none"
 	[[ $CM_BAD == *"error=-2"* ]] || fail "k1 is still there: ${CM_BAD:-success}"
+}
+
+# The neighbour is back at once: the DREQ has to arrive.
+refused_neighbour()
+{
+	selfloop
+	kconnect k1 react refuse
+	ip_batch "-$FAMILY" <<-BATCH
+	neigh replace $SERVICE lladdr 02:00:00:00:00:99 dev $C0 nud reachable
+	neigh replace $SERVICE lladdr $(lladdr "$S0") dev $C0 nud reachable
+	BATCH
+	expect_event k1 UNREACHABLE status=-110
+	expect_event "$PASSIVE" DISCONNECTED
+	expect_silence k1
 }
 
 refused_request()

@@ -21,6 +21,7 @@ route			46	1: the route of one is deleted, the id of the other is silent: down, 
 link			46	1: the link of one: down, LINK
 address			46	1: the source address of one has left: down, ADDRESS
 neighbour		46	1: the neighbour of one at another link-layer address, nothing of upstream for the other either: NEIGHBOUR
+mode0_neighbour		46	2, mode 0: the same, which stock told to both: UNREACHABLE in one only
 rule			46	1: a rule of one: down, UNREACHABLE
 initial			46	1: the same prefixes, addresses and neighbours in the initial one: silent
 listener		4	2: a listener in one, its address moves in the other: silent
@@ -148,6 +149,16 @@ neighbour()
 	resolve_both
 	in_red neigh replace "$FAR" lladdr 02:00:00:00:00:02 dev mv nud permanent
 	expect_report red NEIGHBOUR none "mv/$C0"
+	expect_silence red blue
+}
+
+mode0_neighbour()
+{
+	two_netns
+	resolve_in "$RED" red
+	resolve_in "$BLUE" blue
+	in_red neigh replace "$FAR" lladdr 02:00:00:00:00:02 dev mv nud permanent
+	expect_event red UNREACHABLE status=-110
 	expect_silence red blue
 }
 

@@ -23,7 +23,8 @@
  * to another address, which go round after N), quiet (events are only counted),
  * react REACTION, as NAME (the name of another ULP, for what goes by that).
  *
- * What a handler does on ADDR_CHANGE, or a listener's on CONNECT_REQUEST: "none",
+ * What a handler does on ADDR_CHANGE or UNREACHABLE, or a listener's on
+ * CONNECT_REQUEST: "none",
  * "refuse" (return an error, which destroys the id), "unset" (set mode 0),
  * "disconnect", "sleep" (100 ms).
  */
@@ -440,6 +441,7 @@ static int handler(struct rdma_cm_id *id, struct rdma_cm_event *event)
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		return refuse(kid);
 	case RDMA_CM_EVENT_ADDR_CHANGE:
+	case RDMA_CM_EVENT_UNREACHABLE:
 		return react(kid, id);
 	default:
 		break;
