@@ -143,15 +143,18 @@ refused()
 	[[ $CM_BAD == *"error=-2"* ]] || fail "k1 is still there: ${CM_BAD:-success}"
 }
 
-# The neighbour is back at once: the DREQ has to arrive.
+# The server takes its new address before the neighbour does: the DREQ that
+# ends the connection is sent to where it is.
 refused_neighbour()
 {
+	local old new=02:00:00:00:aa:02
+
+	old=$(lladdr "$S0")
 	selfloop
 	kconnect k1 react refuse
-	ip_batch "-$FAMILY" <<-BATCH
-	neigh replace $SERVICE lladdr 02:00:00:00:00:99 dev $C0 nud reachable
-	neigh replace $SERVICE lladdr $(lladdr "$S0") dev $C0 nud reachable
-	BATCH
+	run ip link set "$S0" address "$new"
+	defer ip link set "$S0" address "$old"
+	run ipf neigh replace "$SERVICE" lladdr "$new" dev "$C0" nud reachable
 	expect_event k1 UNREACHABLE status=-110
 	expect_event "$PASSIVE" DISCONNECTED
 	expect_silence k1
